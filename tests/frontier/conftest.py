@@ -33,12 +33,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run coroutine tests on the loop of their `runner`, with a timeout of one minute."""
+    """Run coroutine tests on the loop of their `runner`, with a timeout of one minute, or ten if slow."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     runner: asyncio.Runner = pyfuncitem.funcargs["runner"]
-    runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 60))
+    seconds = 600 if pyfuncitem.get_closest_marker("slow") else 60
+    runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), seconds))
     return True
 
 

@@ -272,6 +272,7 @@ async def test_pages_are_queued_for_the_class_that_their_rows_tell(frontier: Fro
         ("/3", "freshness-chk"),
         ("/4", "coverage-chk"),
     }
+    assert {url.path for url in lease.urls[:2]} == {"/1", "/3"}, "what names new pages comes first"
 
 
 HALVES = Traffic({"coverage-get": 2, "freshness-chk": 1, "update-chk": 1})

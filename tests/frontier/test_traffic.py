@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,9 +18,18 @@ from webcrawl.policies.traffic import CLASSES, Traffic
 from webcrawl.worker.leased_hosts import DueHosts, LeasedHost
 
 SHARES = {"coverage-get": 40, "freshness-get": 25, "coverage-chk": 5, "freshness-chk": 10, "update-chk": 20}
+OWN = {"coverage-get": 10, "freshness-get": 20, "coverage-chk": 20, "freshness-chk": 40, "update-chk": 10}
+WITH_SITE = {**SHARES, "own.test": OWN}
 WINDOW = 8
 
 Frontiers = Callable[..., Frontier]
+
+
+class Fetch(NamedTuple):
+    """A fetch of a class, from the hosts of a site with a table of its own, or "" for the others."""
+
+    site: str
+    fetch_class: str
 
 
 def candidates(host: str, classes: Iterable[str], each: int) -> list[Candidate]:
@@ -89,14 +99,28 @@ class Fetcher:
         else:
             host.urls.extend(urls)
 
-    def beat(self, totals: Mapping[str, int], workers: int) -> None:
-        leased = [url.fetch_class for host in self.hosts.values() for url in host.urls]
-        self.traffic.update({"": totals}, workers, {"": leased})
+    def beat(self, order: Sequence[Fetch], workers: int) -> None:
+        sites = {site for site, _ in order}
+        leased = [Fetch(self.traffic.site_of(url.host), url.fetch_class) for url in self._urls()]
+        self.traffic.update(
+            {site: of_site(order, site) for site in sites},
+            workers,
+            {site: list(of_site(leased, site).elements()) for site in sites},
+        )
+
+    def _urls(self) -> Iterator[LeasedURL]:
+        for host in self.hosts.values():
+            yield from host.urls
 
 
-async def crawl(fetchers: list[Fetcher], fetches: int, killed_after: int = 0) -> list[str]:
-    """Lets workers fetch in turns; returns the classes of the fetches. One worker dies after some fetches."""
-    order: list[str] = []
+def of_site(order: Iterable[Fetch], site: str = "") -> Counter[str]:
+    """Returns the number of fetches of each class from the hosts of a site."""
+    return Counter(fetch.fetch_class for fetch in order if fetch.site == site)
+
+
+async def crawl(fetchers: list[Fetcher], fetches: int, killed_after: int = 0) -> list[Fetch]:
+    """Lets workers fetch in turns; returns the fetches. One worker dies after some fetches."""
+    order: list[Fetch] = []
     beats = 0
     while len(order) < fetches:
         if killed_after and len(order) >= killed_after:
@@ -108,37 +132,51 @@ async def crawl(fetchers: list[Fetcher], fetches: int, killed_after: int = 0) ->
             await fetcher.lease()
             urls = [url for _ in range(20) if (url := fetcher.fetch())]
             assert urls
-            order += [url.fetch_class for url in urls]
+            order += [Fetch(fetcher.traffic.site_of(url.host), url.fetch_class) for url in urls]
             await fetcher.report()
         if len(order) >= 250 * beats:
             beats += 1
             for fetcher in fetchers:
-                fetcher.beat(Counter(order), len(fetchers))
+                fetcher.beat(order, len(fetchers))
     return order
 
 
-def deviations(order: Sequence[str]) -> list[float]:
+def deviations(counted: Counter[str], shares: Mapping[str, int]) -> dict[str, float]:
     """Returns by how many points each class misses its share."""
-    counted = Counter(order)
-    return [abs(100 * counted[name] / len(order) - SHARES[name]) for name in CLASSES]
+    return {name: abs(100 * counted[name] / counted.total() - shares[name]) for name in CLASSES}
 
 
-@pytest.mark.parametrize("hosts", ["of one class each", "of some classes"])
+@pytest.mark.parametrize(
+    ("classes_of_host", "fetches", "table"),
+    [
+        (1, 3_000, SHARES),
+        (2, 3_000, SHARES),
+        (2, 3_000, WITH_SITE),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in ((1, 10_000, SHARES), (2, 10_000, WITH_SITE))
+        ),
+    ],
+)
 async def test_each_class_has_its_share_over_three_workers_and_a_kill(
-    frontier_of: Frontiers, hosts: str
+    frontier_of: Frontiers, classes_of_host: int, fetches: int, table: Mapping[str, Any]
 ) -> None:
+    """There is work in each class all the time. A third of the hosts may have a table of their own."""
     workers = [
-        frontier_of("crawl", f"w{n}", shards=6, traffic=Traffic(SHARES), lease_seconds=seconds)
+        frontier_of("crawl", f"w{n}", shards=6, traffic=Traffic(table), lease_seconds=seconds)
         for n, seconds in enumerate((600.0, 600.0, 0.001))
     ]
     await split(workers[0])
-    number = 1 if hosts == "of one class each" else 2
     for n in range(60):
-        classes = [CLASSES[(n + m) % 5] for m in range(number)]
-        await workers[0].add(candidates(f"http://h{n}.test", classes, 220 // number))
+        classes = [CLASSES[(n // 3 + m) % 5] for m in range(classes_of_host)]
+        host = f"http://h{n}.{'own' if n % 3 == 0 else 'other'}.test"
+        await workers[0].add(candidates(host, classes, fetches * 22 // 300 // classes_of_host))
     fetchers = [Fetcher(worker, [2 * n, 2 * n + 1]) for n, worker in enumerate(workers)]
-    order = await crawl(fetchers, 3_000, killed_after=1_000)
-    assert max(deviations(order)) < 2
+    order = await crawl(fetchers, fetches, killed_after=fetches // 3)
+    for site, shares in {"": SHARES, **({"own.test": OWN} if table is WITH_SITE else {})}.items():
+        missed = deviations(of_site(order, site), shares)
+        print(site or "other hosts", of_site(order, site).total(), missed)
+        assert max(missed.values()) < 2
 
 
 async def test_what_a_class_does_not_use_goes_to_the_others_by_their_shares(frontier_of: Frontiers) -> None:
@@ -149,14 +187,14 @@ async def test_what_a_class_does_not_use_goes_to_the_others_by_their_shares(fron
         await frontier.add(candidates(f"http://h{n}.test", ["coverage-get", "freshness-get"], 800))
     fetcher = Fetcher(frontier, [0])
     order = await crawl([fetcher], 1_300)
-    assert Counter(order) == {
+    assert of_site(order) == {
         "coverage-get": pytest.approx(800, abs=8),
         "freshness-get": pytest.approx(500, abs=8),
     }
     for n in range(4):
         await frontier.add(candidates(f"http://h{n}.test", ["update-chk"], 800))
     order = await crawl([fetcher], 2_550)
-    rest = Counter(order[1_700:])
+    rest = of_site(order[1_700:])
     assert rest == {
         "coverage-get": pytest.approx(400, abs=20),
         "freshness-get": pytest.approx(250, abs=20),

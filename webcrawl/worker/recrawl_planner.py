@@ -22,12 +22,14 @@ from functools import reduce
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.frontier import Candidate, Frontier
+from webcrawl.frontier.entry import DEFAULT_LEVEL
 from webcrawl.frontier.figures import REVISITS
 from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, RecrawlState
 from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
 from webcrawl.policies.revisit_dates import RevisitDates, value_now
+from webcrawl.policies.traffic import FRESHNESS_CHK
 from webcrawl.stores.due_pages import HELD, DuePage, DuePages
 from webcrawl.urls.canonical import split
 
@@ -42,6 +44,8 @@ _MOST_OF_HOST = 200
 _AT_ONCE = 1_000
 _MOST_AGE = 300.0
 """Pages that were claimed so many seconds ago are not queued; see KEPT_MS in lua/common/plan.lua."""
+_BETTER_HUBS = 1
+"""So many levels better are pages that name new ones: they lose most by a wait behind other known pages."""
 _SHORTEST_WAIT = timedelta(seconds=1)
 _SHORTEST_LOOK = timedelta(seconds=10)
 """A page that is queued already is looked at again after its interval between two visits, at least this."""
@@ -441,6 +445,7 @@ def _candidate_of(page: DuePage) -> Candidate | None:
     extra = base64.b64decode(page.recrawl_request) if page.recrawl_request else None
     return Candidate(
         *(host, path, None),
+        level=DEFAULT_LEVEL - _BETTER_HUBS * (page.fetch_class == FRESHNESS_CHK),
         depth=page.depth,
         referrer=page.referrer,
         extra=extra,

@@ -27,7 +27,7 @@ local put = {}
 
 -- a planner must not queue these pages again
 local function note_planned(host, entry, due)
-  if string.byte(entry, 1) >= DATED then plan.add(P, host, host .. path_of(entry), due) end
+  if string.byte(entry, 1) >= DATED then plan.add(P, host, entry, due) end
 end
 
 local function put_queue(host, _, entries)

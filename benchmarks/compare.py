@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ DEFAULT = {
     "http": list(CONTENDERS),
     "https": ["links", "links-curl", "full", "scrapy"],
     "many": ["links", "full", "scrapy"],
-    "polite": ["links", "scrapy"],
+    "polite": ["links", "scrapy", "colly"],
     "small": ["links", "scrapy"],
 }
 
@@ -60,7 +61,7 @@ def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[
         process = subprocess.Popen(
             command,
             # Scrapy uses the project of the current folder; the other contenders have none
-            cwd=home if contender.venv else contender.checkout,
+            cwd=home if contender.peer else contender.checkout,
             stdout=subprocess.PIPE,
             stderr=output,
             start_new_session=True,
@@ -83,8 +84,8 @@ def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[
 
 def in_turn(chosen: list[Contender]) -> list[Contender]:
     """The order of runs in one turn: each of the others once, ours before each, so that both see the same minutes."""
-    own = [contender for contender in chosen if not contender.venv]
-    others = [contender for contender in chosen if contender.venv]
+    own = [contender for contender in chosen if not contender.peer]
+    others = [contender for contender in chosen if contender.peer]
     return [contender for other in others for contender in (*own, other)] or own
 
 
@@ -146,12 +147,14 @@ def main() -> int:
     # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
     compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     sites = available()
-    chosen = {web: [CONTENDERS[name] for name in options.only or DEFAULT[web]] for web in options.webs}
-    for name in dict.fromkeys(contender.name for web in chosen.values() for contender in web):
-        CONTENDERS[name].prepare()
+    wanted = {web: options.only or DEFAULT[web] for web in options.webs}
+    ready = {name: CONTENDERS[name].prepare() for name in dict.fromkeys(chain(*wanted.values()))}
+    chosen = {web: [CONTENDERS[name] for name in names if ready[name]] for web, names in wanted.items()}
     webs = {web: measure(web, sites, chosen[web], options) for web in options.webs}
     write_figures(options.json, webs=webs)
-    return max(run.exit_code for results in webs.values() for result in results for run in result.runs)
+    # wget2 ends with 8 after any missing page
+    own = [result for results in webs.values() for result in results if not CONTENDERS[result.name].peer]
+    return max((run.exit_code for result in own for run in result.runs), default=0)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,22 @@ runs with its own defaults.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.command import ROOT, broad, setting_options
 from benchmarks.sites import SCOPE
 from webcrawl.config import parts
 from webcrawl.engine.embedded import server_binary
 
-VENVS = ROOT / ".bench"
+PEERS = ROOT / ".bench"
+"""Each folder has what one contender needs."""
+PROGRAMS = ROOT / "benchmarks" / "contenders"
 
 AT_ONCE = 64
 """Concurrent requests; Task says how many of them to one host."""
@@ -78,16 +82,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`command` makes the command line of a task; `venv` is its folder in VENVS, "" for our own.
+    """`command` makes the command line of a task; `peer` is its folder in PEERS, "" for our own.
 
-    Ours run with the code of `checkout`.
+    `needs` are programs that must be there. The first of them runs with each line of `install` in the folder of the
+    peer, which has a copy of its files in PROGRAMS. Without `needs`, the folder is a virtual environment. Ours run with
+    the code of `checkout`.
     """
 
     name: str
     title: str
     command: Callable[[Task], list[str]]
-    venv: str = ""
+    peer: str = ""
     has_server: bool = False
+    needs: tuple[str, ...] = ()
+    install: tuple[str, ...] = ()
     checkout: Path = ROOT
 
     def server(self, home: Path) -> list[str]:
@@ -104,19 +112,37 @@ class Contender:
         """The variable by which another checkout is found before the one that is installed."""
         return {} if self.checkout == ROOT else {"PYTHONPATH": str(self.checkout)}
 
-    def prepare(self) -> None:
-        """Creates the venv with the pinned versions, unless it is up to date."""
-        if not self.venv:
-            return
-        folder, wanted = VENVS / self.venv, ROOT / "benchmarks" / "contenders" / f"{self.venv}.txt"
-        done = folder / "requirements.txt"
-        if done.exists() and done.read_text() == wanted.read_text():
-            return
+    def prepare(self) -> bool:
+        """Installs the pinned versions, unless that was done; if a program is missing, prints it and returns False."""
+        if missing := [program for program in self.needs if not shutil.which(program)]:
+            print(f"{self.title} is not run: there is no {' and no '.join(missing)}", flush=True)
+            return False
+        folder, requirements = PEERS / self.peer, PROGRAMS / f"{self.peer}.txt"
+        steps: list[Sequence[str | Path]] = [(*self.needs[:1], *step.split()) for step in self.install]
+        if self.peer and not self.needs:
+            pip = (
+                folder / "bin" / "python",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            )
+            steps = [(sys.executable, "-m", "venv", folder), (*pip, "-r", requirements)]
+        sources = sorted(PROGRAMS.glob(f"{self.peer}*"))
+        wanted = "\n".join([*self.install, *(path.read_text() for path in sources)])
+        done = folder / "installed"
+        if not steps or (done.exists() and done.read_text() == wanted):
+            return True
         print(f"Installing {self.title} into {folder.relative_to(ROOT)} ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", wanted], check=True)
-        done.write_text(wanted.read_text())
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for source in sources:
+            shutil.copy(source, folder)
+        for step in steps:
+            subprocess.run(step, cwd=folder, check=True)
+        done.write_text(wanted)
+        return True
 
 
 def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list[str]]:
@@ -127,18 +153,18 @@ def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list
     return command
 
 
-def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]]:
+def scrapy(peer: str, settings: dict[str, object]) -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
         own: dict[str, object] = {
             "CLOSESPIDER_PAGECOUNT": task.pages,
             "CLOSESPIDER_TIMEOUT": SCRAPY_SECONDS,
             **(POLITE if task.delay else {}),
         }
-        if venv == "scrapy-redis":
+        if peer == "scrapy-redis":
             own["REDIS_URL"] = f"unix://{task.home}/valkey.sock"
         return [
-            *(str(VENVS / venv / "bin" / "python"), "-m", "scrapy", "runspider"),
-            str(ROOT / "benchmarks" / "contenders" / "scrapy_links.py"),
+            *(str(PEERS / peer / "bin" / "python"), "-m", "scrapy", "runspider"),
+            str(PROGRAMS / "scrapy_links.py"),
             *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
             *setting_options({**task.scrapy, **QUIET, **settings, **own}),
         ]
@@ -148,11 +174,56 @@ def scrapy(venv: str, settings: dict[str, object]) -> Callable[[Task], list[str]
 
 def crawlee(task: Task) -> list[str]:
     return [
-        str(VENVS / "crawlee" / "bin" / "python"),
-        str(ROOT / "benchmarks" / "contenders" / "crawlee_links.py"),
+        str(PEERS / "crawlee" / "bin" / "python"),
+        str(PROGRAMS / "crawlee_links.py"),
         *(",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE)),
     ]
 
+
+def scrapling(task: Task) -> list[str]:
+    return [
+        *(str(PEERS / "scrapling" / "bin" / "python"), str(PROGRAMS / "scrapling_links.py")),
+        *(",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE), str(task.per_host), str(task.delay)),
+    ]
+
+
+def colly(out: str = "") -> Callable[[Task], list[str]]:
+    def command(task: Task) -> list[str]:
+        return [
+            *(str(PEERS / "colly" / "links"), ",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE)),
+            *(str(task.per_host), str(task.delay), out and str(task.home / out)),
+        ]
+
+    return command
+
+
+def spider_rs(out: str = "") -> Callable[[Task], list[str]]:
+    def command(task: Task) -> list[str]:
+        return [
+            *("node", str(PEERS / "spider" / "spider_links.mjs"), ",".join(task.seeds), str(task.pages)),
+            *(str(task.delay), out and str(task.home / out)),
+        ]
+
+    return command
+
+
+def wget2(task: Task) -> list[str]:
+    return [
+        *("wget2", "--quiet", "--recursive", "--level=inf", f"--max-threads={AT_ONCE}", "--delete-after"),
+        *(f"--directory-prefix={task.home}", f"--wait={task.delay}", *task.seeds),
+    ]
+
+
+COLLY: dict[str, Any] = {
+    "peer": "colly",
+    "needs": ("go",),
+    "install": ("mod init links", "get github.com/gocolly/colly/v2@v2.3.0", "build -o links ."),
+}
+SPIDER_RS: dict[str, Any] = {
+    "peer": "spider",
+    "needs": ("npm", "node"),
+    "install": ("install --no-fund --no-audit @spider-rs/spider-rs@0.0.157",),
+}
 
 CONTENDERS = {
     contender.name: contender
@@ -165,5 +236,11 @@ CONTENDERS = {
         Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),
         Contender("scrapy-redis", "scrapy-redis", scrapy("scrapy-redis", REDIS), "scrapy-redis", True),
         Contender("crawlee", "Crawlee, ParselCrawler", crawlee, "crawlee"),
+        Contender("scrapling", "Scrapling", scrapling, "scrapling"),
+        Contender("colly", "Colly, links", colly(), **COLLY),
+        Contender("colly-full", "Colly, links and texts as JSON", colly("pages.jsonl"), **COLLY),
+        Contender("spider", "spider-rs, links", spider_rs(), **SPIDER_RS),
+        Contender("spider-full", "spider-rs, pages as JSON", spider_rs("pages.jsonl"), **SPIDER_RS),
+        Contender("wget2", "wget2", wget2, "wget2", needs=("wget2",)),
     ]
 }

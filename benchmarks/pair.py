@@ -26,7 +26,7 @@ from benchmarks.contender import CONTENDERS, Contender, Task
 from benchmarks.served import Web
 from benchmarks.sites import available
 
-OURS = [name for name, contender in CONTENDERS.items() if not contender.venv]
+OURS = [name for name, contender in CONTENDERS.items() if not contender.peer]
 
 
 def with_settings(contender: Contender, settings: list[str]) -> Contender:

@@ -17,18 +17,18 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from benchmarks.command import ROOT, scrapy
-from benchmarks.contender import VENVS, Contender
+from benchmarks.contender import PEERS, Contender
 from benchmarks.servers import accepts, free_port, wait_until
 from tests.crawls import crawl_hosts
 from tests.web import LocalWeb, Reply, generated_web
 
 SITES = ("127.0.1.1", "127.0.1.2")
-TOOLS = VENVS / "replay" / "bin"
+TOOLS = PEERS / "replay" / "bin"
 
 
 def main() -> int:
     """Returns 0 if all of them agree."""
-    Contender("replay", "pywb, py-wacz and cdxj-indexer", lambda task: [], venv="replay").prepare()
+    Contender("replay", "pywb, py-wacz and cdxj-indexer", lambda task: [], "replay").prepare()
     with tempfile.TemporaryDirectory() as name, LocalWeb(*SITES) as web:
         folder = Path(name)
         generated_web(11, web, pages=60)

@@ -63,6 +63,16 @@ class Got:
     connections: int
 
 
+def without_declarations(site: Site, folder: Path) -> Path:
+    """Copies a site, without the XML declarations of its pages: spider-rs finds no links in a page that has one."""
+    shutil.copytree(site.folder, folder, copy_function=shutil.copy)
+    for page in folder.rglob("*.html"):
+        text = page.read_bytes()
+        if text.startswith(b"<?xml"):
+            page.write_bytes(text.partition(b"?>")[2].lstrip())
+    return folder
+
+
 class Web:
     """One of WEBS. `seeds` and `start` are where crawls begin; `authority` is the file of the CA or None.
 
@@ -95,7 +105,7 @@ class Web:
             self._folders |= {address: home / "shards" / address.rpartition(".")[2] for address in THOUSANDS}
         else:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]
-            self._folders |= {site.address: site.folder for site in sites}
+            self._folders |= {site.address: without_declarations(site, home / site.address) for site in sites}
         if self.authority:
             issue_certificates(home, self._folders)
 

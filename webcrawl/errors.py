@@ -49,10 +49,13 @@ from __future__ import annotations
 import re
 
 _LONGEST = 500
-# controls, separators of lines, marks that change the direction of text, and halves of surrogate pairs
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
-)
+# marks that change the direction of text, and halves of surrogate pairs
+_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_SURROGATES = "\ud800-\udfff"
+# controls and separators of lines, for `brief` with the tab
+_UNPRINTABLE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}{_SURROGATES}]+")
+_MOVES = re.compile(f"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_DIRECTIONS}{_SURROGATES}]")
+_TURNS = re.compile(f"[{_DIRECTIONS}]")
 
 
 def brief(message: object) -> str:
@@ -63,6 +66,20 @@ def brief(message: object) -> str:
     text = str(message)
     cut = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
     return _UNPRINTABLE.sub(" ", cut)
+
+
+def printable(line: str) -> str:
+    """Escapes the control characters of a line for a terminal, as JSON does, so that JSON stays equivalent."""
+    return _MOVES.sub(_escape, line)
+
+
+def undirected(text: str) -> str:
+    """Escapes the marks in a text that change its direction, with which one text looks like another."""
+    return text if text.isascii() else _TURNS.sub(_escape, text)
+
+
+def _escape(sign: re.Match[str]) -> str:
+    return f"\\u{ord(sign[0]):04x}"
 
 
 class CrawlError(Exception):

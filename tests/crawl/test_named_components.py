@@ -25,6 +25,8 @@ RunCrawl = Callable[..., CrawlResult]
     [
         ("ITEM_PIPELINES", "[1]", "ITEM_PIPELINES must be a dict, not '[1]'"),
         ("DOWNLOAD_HANDLERS", "7", "DOWNLOAD_HANDLERS must be a dict, not '7'"),
+        ("DEFAULT_REQUEST_HEADERS", "{", "DEFAULT_REQUEST_HEADERS must be a dict, not '{'"),
+        ("FEEDS", "[" * 99_999, f"FEEDS must be a dict, not '{'[' * 496}..."),
         ("ADDONS", "no.such.Thing", "ADDONS must be a dict, not 'no.such.Thing'"),
         ("ADDONS", '{"no.such.Thing": 5}', "ADDONS: cannot import 'no.such.Thing' (No module named 'no')"),
         ("SPIDER_MODULES", "spiders,none", "SPIDER_MODULES: there is no module 'none'"),

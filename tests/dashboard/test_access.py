@@ -15,7 +15,7 @@ import pytest
 
 from tests.dashboard.site import CrawledSite, Dashboard
 from webcrawl.errors import ConfigurationError
-from webcrawl.web.access import Access, Role, is_loopback, read_tokens
+from webcrawl.web.access import Access, Role, WrongTokens, is_loopback, read_tokens
 from webcrawl.web.notices import from_page, with_notice
 
 OPERATOR, READER = "operator-0123456789", "reader-0123456789abc"
@@ -179,3 +179,24 @@ def test_an_action_leads_to_own_pages_alone() -> None:
     assert [from_page(one) for one in others] == ["/"] * len(others)
     assert from_page("/crawls/x?a=1&b=%2F") == "/crawls/x?a=1&b=%2F"
     assert with_notice("/x?notice=old&a=1", "new & <b>") == "/x?a=1&notice=new+%26+%3Cb%3E"
+
+
+def test_wrong_tokens_are_limited_by_address_and_by_total_and_lock_no_other_out() -> None:
+    now = [0.0]
+    wrong = WrongTokens(lambda: now[0])
+
+    def tries(address: str) -> int:
+        """The wrong tokens that an address may send at once."""
+        number = 0
+        while wrong.may_try(address):
+            wrong.note(address)
+            number += 1
+        return number
+
+    assert [tries("192.0.2.1"), tries("2001:db8::1"), tries("2001:db8::2")] == [10, 10, 0]
+    now[0] = 6.0
+    assert tries("192.0.2.1") == 1
+    assert [tries(f"198.51.100.{number}") for number in range(8)] == [*[10] * 7, 9]
+    assert tries("203.0.113.1") == 3
+    now[0] = 66.1
+    assert tries("203.0.113.2") == 10

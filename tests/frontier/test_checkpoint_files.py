@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.checkpoint.files import load_manifest
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
 from webcrawl.stores.objects.folder import FolderStore
@@ -184,6 +186,53 @@ async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any],
     copy.change_manifest(**change)
     with pytest.raises(StoreError, match=message):
         await copy.load()
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (b"\xff\xff\xff\xff", "a record has 4,294,967,295 bytes"),
+        (b"\0\0\0\x09\x91", "a record is cut short"),
+        (b"\0\0\0\x01\x01", "cannot be read"),
+        (b"\0\0\0\x02\x91\x01", "cannot be read"),
+        (b"\0\0\x20\0" + b"\x91" * 8192, "cannot be read"),
+        (b"\0\0\0\x09\x92\xa5later\x91\x01", "is damaged: TypeError"),
+        (b"\0\0\0\x07\x91\xa5other", "records that this version of webcrawl does not know"),
+    ],
+)
+async def test_damaged_records_end_in_a_line(copy: Copy, frames: bytes, message: str) -> None:
+    """Their checksums are right: whoever wrote them wrote the manifest too."""
+    await copy.save()
+    path = next(copy.folder.glob("shard-00002-*"))
+    path.write_bytes(gzip.compress(frames))
+    files = json.loads((copy.folder / "manifest.json").read_text())["files"]
+    for file in files:
+        if file["name"] == path.name:
+            file["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    copy.change_manifest(files=files)
+    with pytest.raises(StoreError, match=message):
+        await copy.load()
+
+
+def test_a_manifest_has_a_bound(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path.as_uri())
+    for manifest, message in (
+        (b"[" * 100_000, "is damaged"),
+        (b" " * (2**24 + 1), "more than 16,777,216 bytes"),
+    ):
+        (tmp_path / "manifest.json").write_bytes(manifest)
+        with pytest.raises(StoreError, match=message):
+            load_manifest(store)
+
+
+async def test_the_next_checkpoint_removes_what_a_killed_one_left(copy: Copy) -> None:
+    left = copy.folder / ".unfinished-1"
+    left.mkdir(parents=True)
+    (left / "shard").touch()
+    with copy.store.workspace() as in_use:
+        await copy.save()
+        assert not left.exists()
+        assert in_use.exists()
 
 
 async def test_a_checkpoint_of_the_format_before_is_restored(copy: Copy) -> None:

@@ -62,6 +62,26 @@ def test_a_bad_name_is_named(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("json", "a module of Python"),
+        ("Xml", "a module of Python"),
+        ("scrapy", "the package Scrapy"),
+        ("yaml", "the package PyYAML"),
+        ("twisted", "the package Twisted"),
+    ],
+)
+def test_the_name_of_a_module_is_refused(
+    name: str, taken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", str(tmp_path / name)]) == 2
+    assert f"{name!r} cannot be the name of a project: {taken} is" in capsys.readouterr().err.replace(
+        "scrapy is", "Scrapy is"
+    )
+    assert not (tmp_path / name).exists()
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     places = {tmp_path / "file": "File exists", tmp_path / "file" / "shop": "Not a directory"}

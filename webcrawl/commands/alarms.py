@@ -13,8 +13,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
-from webcrawl.documents.values import counted, printable, shown_time
-from webcrawl.errors import ConfigurationError
+from webcrawl.documents.values import counted, shown_time
+from webcrawl.errors import ConfigurationError, printable
 
 if TYPE_CHECKING:
     from webcrawl.alarms.outbox import Stored

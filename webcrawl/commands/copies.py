@@ -12,8 +12,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.commands.search import INDEX_FOLDER, index_folder, made_index
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted, printable
-from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument
+from webcrawl.documents.values import counted
+from webcrawl.errors import InvalidURL, StoreError, UnreadableDocument, printable
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from webcrawl.commands import stuck
-from webcrawl.documents.values import printable
+from webcrawl.errors import printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl

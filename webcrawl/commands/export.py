@@ -13,7 +13,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted
+from webcrawl.errors import printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
@@ -117,12 +118,16 @@ class Command(StoresCommand):
             print("There is no metadata database: the list of pages has no titles.", file=sys.stderr)
         with metadata or nullcontext():
             named = opts.crawl or read(self.settings, "CRAWL_ID")
-            crawl, warcs = wacz.of_crawl((archive, robotstxt), named, DEFAULT_CRAWL, str(stores.pages))
+            files = wacz.of_crawl((archive, robotstxt), named, DEFAULT_CRAWL, str(stores.pages))
             bodies = Bodies(archive, opened.fetch)
             titles = wacz.PageTitles(bodies, metadata, opts.text)
             referred = None if metadata is None else ReferredRecords(archive, bodies, metadata)
-            packed = wacz.pack(store, name, warcs, titles, opts.title or f"Crawl {crawl}", referred)
+            title = opts.title or f"Crawl {files.crawl}"
+            packed = wacz.pack(store, name, files.warcs, titles, title, referred)
         _report(packed, store, name)
+        for left, reason in {**files.left_out, **titles.problems}.items():
+            self.exitcode = 1
+            print(printable(f"Left out: {left}: {reason}"), file=sys.stderr)
 
     def _export(
         self, opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop

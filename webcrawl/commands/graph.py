@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted
+from webcrawl.errors import printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted
+from webcrawl.errors import printable
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:

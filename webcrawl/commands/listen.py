@@ -15,7 +15,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import as_typed
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted
+from webcrawl.errors import printable
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import StoresCommand, option
-from webcrawl.documents.values import counted, printable
-from webcrawl.errors import StoreError
+from webcrawl.documents.values import counted
+from webcrawl.errors import StoreError, printable
 from webcrawl.policies.mined import Mined
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import StoresCommand, exclusive, flag
-from webcrawl.documents.values import printable
-from webcrawl.errors import ConfigurationError, CrawlError, StoreError
+from webcrawl.errors import ConfigurationError, CrawlError, StoreError, printable
 from webcrawl.urls.seeds import seed_url
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.crawler.command import StoresCommand, flag, option, table
-from webcrawl.documents.values import counted, plain, printable, shown_time, size, without_class
+from webcrawl.documents.values import counted, plain, shown_time, size, without_class
+from webcrawl.errors import printable
 from webcrawl.opened import host_named
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from webcrawl.crawler.command import add_crawl
 from webcrawl.crawler.crawl_options import own_options
 from webcrawl.crawler.crawl_settings import crawl_settings
 from webcrawl.documents.values import counted
-from webcrawl.errors import ConfigurationError, CrawlError, StoreError
+from webcrawl.errors import ConfigurationError, CrawlError, StoreError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,7 @@ def _conclude(plan: Plan, settings: BaseSettings, opts: argparse.Namespace) -> N
     out = (
         sys.stderr if any(str(uri).startswith("stdout:") for uri in settings.getdict("FEEDS")) else sys.stdout
     )
-    print(json.dumps(facts, indent=2) if opts.json else "\n".join(_lines(facts)), file=out)
+    print(json.dumps(facts, indent=2) if opts.json else "\n".join(map(printable, _lines(facts))), file=out)
 
 
 def _choice(chosen: Mapping[str, int]) -> str:

@@ -17,7 +17,8 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import program
 from webcrawl.crawler.command import StoresCommand, flag, option
-from webcrawl.documents.values import counted, printable
+from webcrawl.documents.values import counted
+from webcrawl.errors import printable
 
 if TYPE_CHECKING:
     from scrapy.settings import Settings

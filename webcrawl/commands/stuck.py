@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from webcrawl.crawler.command import OpenedCrawlCommand, exclusive, flag, option
-from webcrawl.documents.values import counted, printable, shown_time, without_class
-from webcrawl.errors import StoreError
+from webcrawl.documents.values import counted, shown_time, without_class
+from webcrawl.errors import StoreError, printable
 from webcrawl.opened import host_named
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from webcrawl.errors import printable
+
 VERSION = "0.1.0"
 """The version of the package, which `pyproject.toml` reads without importing this file."""
 DEFAULT_SETTINGS = "webcrawl.console.default_settings"
@@ -25,5 +27,9 @@ def program() -> str:
 
 
 def as_typed(message: object) -> str:
-    """Returns a message with its commands as this user runs them: messages are written for Scrapy's program."""
-    return _COMMAND.sub(f"{os.environ.get(SHOWN) or program()} ", str(message))
+    """Returns a message with its commands as this user runs them: messages are written for Scrapy's program.
+
+    Control characters are escaped: messages may quote what servers and files from elsewhere said.
+    """
+    lines = "\n".join(map(printable, str(message).split("\n")))
+    return _COMMAND.sub(f"{os.environ.get(SHOWN) or program()} ", lines)

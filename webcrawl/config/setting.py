@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from webcrawl.config.kinds import Dict, Flag, Kind, Number, String, Whole, Words
-from webcrawl.errors import ConfigurationError, WrongEntry
+from webcrawl.errors import ConfigurationError, WrongEntry, brief
 
 IN_PARTS: Final = object()
 """Stands for the default of a setting that names classes; `webcrawl.config.parts` has the value."""
@@ -70,7 +70,9 @@ class Setting:
         except WrongEntry as error:
             raise ConfigurationError(f"{self.name}, {error}") from None
         except (TypeError, ValueError, OverflowError, RecursionError):  # a list in a list in a list ...
-            raise ConfigurationError(f"{self.name} must be {self.kind.allowed}, not {value!r}") from None
+            raise ConfigurationError(
+                f"{self.name} must be {self.kind.allowed}, not {brief(repr(value))}"
+            ) from None
 
 
 class SettingGroup:

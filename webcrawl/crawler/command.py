@@ -23,8 +23,7 @@ from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.crawl_options import take_private
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.misspelt_settings import misspelt
-from webcrawl.documents.values import printable
-from webcrawl.errors import CrawlError, StoreError
+from webcrawl.errors import CrawlError, StoreError, printable
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl

@@ -16,7 +16,7 @@ from scrapy.utils.misc import load_object
 
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.download.reactor import reactor_is_missing
-from webcrawl.errors import ConfigurationError
+from webcrawl.errors import ConfigurationError, brief
 
 _ORDERED = ("SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS", "ITEM_PIPELINES")
 """Settings that map a component to a number, which sets its order, or to None, which leaves it out."""
@@ -33,7 +33,15 @@ _SINGLE = (
         "DEFAULT_ITEM_CLASS",
     ),
 )
-_DICTS = (*_ORDERED, *_BY_NAME, "ADDONS", "FEEDS")
+_DICTS = (
+    *_ORDERED,
+    *_BY_NAME,
+    "ADDONS",
+    "DEFAULT_REQUEST_HEADERS",
+    "DOWNLOAD_SLOTS",
+    "FEEDS",
+    "REFERRER_POLICIES",
+)
 
 
 def check_early(settings: Settings, options: argparse.Namespace) -> None:
@@ -71,13 +79,13 @@ def check_components(settings: BaseSettings) -> None:
 
 
 def _check_type(name: str, value: object) -> None:
-    """Raises ConfigurationError if the setting must be a dict of components, but the value is not a dict."""
+    """Raises ConfigurationError if the setting must be a dict, but the value is not a dict."""
     if name not in _DICTS:
         return
     try:
         BaseSettings(value)  # type: ignore[arg-type]  # it takes the text of a dict too
-    except (TypeError, ValueError, AttributeError):
-        raise ConfigurationError(f"{name} must be a dict, not {value!r}") from None
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        raise ConfigurationError(f"{name} must be a dict, not {brief(repr(value))}") from None
 
 
 def _check_order(settings: BaseSettings, name: str) -> None:

@@ -13,8 +13,6 @@ from typing import Any
 DEEPEST = 32
 """The most nested lists and dicts; values at a deeper level become None."""
 
-# C0 controls except the tab, DEL, C1 controls, line ends, and marks of text direction.
-_MOVES = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _CLASS = re.compile(r"[A-Z]\w*")
 _LARGE = frozenset({str, dict, list})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
@@ -25,11 +23,6 @@ def clean(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-
-
-def printable(line: str) -> str:
-    """Escapes the control characters of a line for a terminal, as JSON does, so that JSON stays equivalent."""
-    return _MOVES.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -103,7 +96,8 @@ def size(number_of_bytes: float) -> str:
     return f"{number_of_bytes:.1f} TB"
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# after white space and signs without width, which spreadsheets leave out; also as full-width signs
+_FORMULA = re.compile(r"[\s\ufeff\u200b-\u200f\u2060]*[=+@\uff1d\uff0b\uff0d\uff20\u2212-]|[\t\r\n]")
 
 
 def harmless(value: Any) -> Any:
@@ -111,4 +105,4 @@ def harmless(value: Any) -> Any:
 
     Source: OWASP, CSV Injection. Numbers stay as they are.
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

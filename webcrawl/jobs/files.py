@@ -83,11 +83,13 @@ def _nodes(path: Path) -> list[Any]:
     """Returns the jobs of a file as nodes of YAML: one in each document."""
     yaml = optional("YAML", "PyYAML", "jobs", "yaml")
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)  # no more: it may be a device or a pipe
+        if len(raw) > _LARGEST:
+            raise ConfigurationError(f"{path} has more than {_LARGEST:,} bytes")
+        text = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"cannot read {path}: {error}") from error
-    if len(text) > _LARGEST:
-        raise ConfigurationError(f"{path} has more than {_LARGEST:,} characters")
     try:
         _check_shape(path, yaml.parse(text))
         return [node for node in yaml.compose_all(text, _loader(yaml)) if node.value != ""]

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from webcrawl.alarms.stuck import StuckPages
-from webcrawl.documents.values import counted, printable
-from webcrawl.errors import StoreError
+from webcrawl.documents.values import counted
+from webcrawl.errors import StoreError, printable
 from webcrawl.frontier.figures import figures
 from webcrawl.frontier.listing.engine_urls import EngineURLs
 from webcrawl.jobs.claims import is_here

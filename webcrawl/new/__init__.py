@@ -7,7 +7,7 @@ import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from importlib.metadata import distribution
+from importlib.metadata import distribution, packages_distributions
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -42,6 +42,10 @@ def create(folder: Path) -> Path:
         raise ConfigurationError(
             f"{name!r} cannot be the name of a project: use letters, digits, '-' and '_', beginning with a letter"
         )
+    if (taken := _module(name)) is not None:
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a project: {taken} is imported by that name. Choose another name"
+        )
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise ConfigurationError(f"the folder {str(folder)!r} is not empty: name a new one")
@@ -50,6 +54,17 @@ def create(folder: Path) -> Path:
     except OSError as error:
         raise ConfigurationError(f"cannot write to {str(folder)!r} ({error.strerror})") from error
     return folder
+
+
+def _module(name: str) -> str | None:
+    """Returns what has the name of a project already: a module of Python or of an installed package, or None."""
+    module = name.lower().replace("-", "_")
+    if module in map(str.lower, sys.stdlib_module_names):
+        return "a module of Python"
+    for imported, packages in packages_distributions().items():
+        if module in {each.lower().replace("-", "_") for each in (imported, *packages)}:
+            return f"the package {packages[0]}"
+    return None
 
 
 def _copy(source: Traversable, target: Path, name: str) -> None:

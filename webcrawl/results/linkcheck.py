@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import WANTS_COOKIES
-from webcrawl.documents.values import printable
+from webcrawl.errors import printable
 from webcrawl.links.questions import Opener, links_now
 from webcrawl.results.references import PageAnchors, base_of, references, without_directive
 from webcrawl.results.rewriting import loaded

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.values import printable
+from webcrawl.errors import printable
 from webcrawl.links.questions import Opener, links_known, pages_among
 from webcrawl.results.versions import UNREACHABLE, Versions
 from webcrawl.stores.locations import Row

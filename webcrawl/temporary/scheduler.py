@@ -19,8 +19,7 @@ from webcrawl.crawler.errors import RequestRefused
 from webcrawl.crawler.report.summary import Summary
 from webcrawl.crawler.scheduling.start_urls import StartURLFeeding, is_fed
 from webcrawl.crawler.session import Session
-from webcrawl.documents.values import printable
-from webcrawl.errors import InvalidURL
+from webcrawl.errors import InvalidURL, printable
 from webcrawl.scheduler import FrontierScheduler
 from webcrawl.temporary.isolation import NAMED_FILE, SHELL_URL
 

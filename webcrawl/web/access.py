@@ -8,16 +8,21 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Self
 
 from webcrawl.errors import ConfigurationError
 
 _HOURS = 12
+_FREE_TRIES, _TRY_SECONDS = 10, 6.0
+_ALL_TRIES, _ALL_SECONDS = 100, 60.0
+_FIRST_TRIES = 3
+_MOST_ADDRESSES = 10_000
 _SHORTEST = 16
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 
@@ -117,6 +122,43 @@ class Access:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self._key, f"{purpose} {text}".encode(), hashlib.sha256).hexdigest()
+
+
+class WrongTokens:
+    """Limits guesses: wrong tokens of an address, and of all.
+
+    An address has 10 wrong tokens at once, and a further one every 6 seconds. After 100 of all addresses within a
+    minute, each has 3, so that many who guess lock nobody out who has not guessed. IPv6 addresses count by /64.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._until: dict[str, float] = {}
+        """Address -> the time at which it has all its tries again; those with the latest wrong token last."""
+        self._recent: deque[float] = deque(maxlen=_ALL_TRIES)
+
+    def may_try(self, address: str) -> bool:
+        """Returns whether a token from an address is looked at."""
+        now = self._clock()
+        used = max(0.0, self._until.get(_network(address), 0.0) - now) / _TRY_SECONDS
+        is_busy = len(self._recent) == _ALL_TRIES and now - self._recent[0] < _ALL_SECONDS
+        return used <= (_FIRST_TRIES if is_busy else _FREE_TRIES) - 1
+
+    def note(self, address: str) -> None:
+        """Counts a wrong token."""
+        now, network = self._clock(), _network(address)
+        self._recent.append(now)
+        self._until[network] = max(now, self._until.pop(network, 0.0)) + _TRY_SECONDS
+        if len(self._until) > _MOST_ADDRESSES:
+            del self._until[next(iter(self._until))]
+
+
+def _network(address: str) -> str:
+    try:
+        given = ip_address(address)
+    except ValueError:
+        return address
+    return str(ip_network((given, 64), strict=False)) if given.version == 6 else address
 
 
 def read_tokens(path: Path) -> dict[str, Role]:

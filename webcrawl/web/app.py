@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from webcrawl.opened import OpenedCrawl
-from webcrawl.web.access import Access, Role, Visitor
+from webcrawl.web.access import Access, Role, Visitor, WrongTokens
 from webcrawl.web.crawls import Crawls
 from webcrawl.web.guard import Guard, cookie_name, set_cookie
 from webcrawl.web.live import Sampler, live_route, reader_of
@@ -35,7 +35,7 @@ _ELSEWHERE = DashboardPage("", "", of_crawl=False)
 _LOGIN = DashboardPage("login", "Log in", of_crawl=False)
 _NOBODY = Visitor(Role.READER, "", "")
 _WRONG_SECONDS = 1.0
-"""The seconds of delay after a wrong token. All wrong tokens wait in one queue, to prevent guessing."""
+"""The seconds of delay after a wrong token."""
 
 
 class Dashboard(Guard):
@@ -85,10 +85,10 @@ async def _missing(site: Site, request: Request, error: Exception) -> Response:
 
 def _login_routes(access: Access, site: Site) -> list[Route]:
     """Returns the routes to log in and out."""
-    line = asyncio.Lock()
+    wrong = WrongTokens()
     return [
         Route("/login", partial(_ask, site)),
-        Route("/login", partial(_log_in, access, site, line), methods=["POST"]),
+        Route("/login", partial(_log_in, access, site, wrong), methods=["POST"]),
         Route("/login/known", _is_known),
         Route("/logout", _log_out, methods=["POST"]),
     ]
@@ -99,14 +99,17 @@ async def _ask(site: Site, request: Request) -> Response:
     return _login_page(request, site, wanted, 200)
 
 
-async def _log_in(access: Access, site: Site, line: asyncio.Lock, request: Request) -> Response:
+async def _log_in(access: Access, site: Site, wrong: WrongTokens, request: Request) -> Response:
+    address = request.client.host if request.client else ""
+    if not wrong.may_try(address):
+        return PlainTextResponse("Too many wrong tokens: try again in a minute.", 429)
     form = await read_form(request)
     if form is None:
         return PlainTextResponse("The body is too long, or not a form.", 413)
     wanted, role = from_page(form.get("next", "/")), access.role_of(form.get("key", ""))
     if role is None:
-        async with line:
-            await asyncio.sleep(_WRONG_SECONDS)
+        wrong.note(address)
+        await asyncio.sleep(_WRONG_SECONDS)
         return _login_page(request, site, wanted, 401)
     response = RedirectResponse(wanted, 303)
     set_cookie(response, request, access.admit(role))

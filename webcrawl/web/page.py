@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hmac
 import logging
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 65_536
 """The most bytes of a form."""
+_FORM_SECONDS = 30.0
 
 Values = Mapping[str, str]
 
@@ -253,17 +255,18 @@ async def _read_form(view: View) -> Response | None:
 
 
 async def read_form(request: Request) -> Fields | None:
-    """Returns the fields of a form; None if the body is too long or is no form."""
+    """Returns the fields of a form; None if the body is too long, takes too long, or is no form."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         return None
     body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BYTES:
-            return None
     try:
+        async with asyncio.timeout(_FORM_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    return None
         return Fields(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000))
-    except ValueError:
+    except (TimeoutError, ValueError):
         return None
 
 

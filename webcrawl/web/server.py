@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
+import math
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.web.app import Dashboard
 
 _LAST_SECONDS = 3
 _BACKLOG = 128
+_HEAD_SECONDS = 10.0
+_MOST_CONNECTIONS = 500
+_ACCEPT_SECONDS = 60.0
+
+logger = logging.getLogger(__name__)
 
 
 def listening(address: str, port: int) -> socket.socket:
@@ -55,6 +65,62 @@ def _check(certificate: str, key: str | None) -> None:
         ) from error
 
 
+class _Connection(H11Protocol):
+    """A connection that ends if the head of a request is not complete in time.
+
+    Above a number of connections, the one that has waited longest for a head ends, and else the new one.
+    """
+
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._time_head()
+        if len(self.connections) > _MOST_CONNECTIONS:
+            waiting = [each for each in self.connections if isinstance(each, _Connection) and each._limit]
+            min(waiting, key=_Connection.due).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._time_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_time()
+        super().connection_lost(exc)
+
+    def due(self) -> float:
+        """Returns when the connection ends."""
+        return self._limit.when() if self._limit else math.inf
+
+    def _time_head(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_time()
+        elif self._limit is None:
+            self._limit = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
+
+    def _stop_time(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+
+class _Failures:
+    """Handles errors of an event loop: one line a minute for connections that cannot be accepted.
+
+    Python calls the handler for each place in the backlog, with a traceback, while a process has no descriptor left.
+    """
+
+    def __init__(self) -> None:
+        self._silent_until = -math.inf
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not str(context.get("message", "")).startswith("socket.accept()"):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._silent_until:
+            self._silent_until = loop.time() + _ACCEPT_SECONDS
+            logger.error("The dashboard cannot accept connections: %s", context.get("exception"))
+
+
 class Server(uvicorn.Server):
     """Serves a dashboard until `stop`."""
 
@@ -65,7 +131,8 @@ class Server(uvicorn.Server):
         self._dashboard = dashboard
         config = uvicorn.Config(
             dashboard,
-            http="h11",
+            http=_Connection,
+            backlog=_BACKLOG,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -90,7 +157,13 @@ class Server(uvicorn.Server):
 
     async def run(self, listener: socket.socket) -> None:  # type: ignore[override]
         """Serves until `stop`."""
-        await self.serve([listener])
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
+        loop.set_exception_handler(_Failures())
+        try:
+            await self.serve([listener])
+        finally:
+            loop.set_exception_handler(before)
 
     def stop(self) -> None:
         """Ends `run` after the open requests have been answered; a second call does not wait for them."""

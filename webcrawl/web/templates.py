@@ -16,6 +16,7 @@ from markupsafe import Markup
 from webcrawl.config.program import program
 from webcrawl.crawler.report.waiting import duration
 from webcrawl.documents.values import counted, size, without_class
+from webcrawl.errors import undirected
 from webcrawl.web.notices import notice_of
 
 FOLDER = Path(__file__).parent
@@ -35,6 +36,7 @@ class Templates:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=_shown,
         )
         self._environment.filters |= {
             "without_class": without_class,
@@ -54,6 +56,11 @@ class Templates:
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Returns HTML made from a template."""
         return self._environment.get_template(template).render(values)
+
+
+def _shown(value: Any) -> Any:
+    """Returns a value of a template as it is shown: with the marks of direction in texts from the web escaped."""
+    return undirected(value) if type(value) is str else value
 
 
 def static(name: str) -> str:

@@ -15,3 +15,7 @@ def test_commands_are_shown_as_the_user_types_them(monkeypatch: pytest.MonkeyPat
         as_typed("see `scrapy host`; scrapy-redis stays")
         == "see `.venv/bin/webcrawl host`; scrapy-redis stays"
     )
+
+
+def test_messages_show_control_characters() -> None:
+    assert as_typed("a\x1b[2J \u202eb\ud800\nc\td") == "a\\u001b[2J \\u202eb\\ud800\nc\td"

@@ -128,7 +128,7 @@ def test_a_file_with_seeds_is_relative_to_that_of_the_job(tmp_path: Path) -> Non
         ("? [a]\n: b", r":4: \?: a key must be text"),
         pytest.param("x: " + "[" * 99_999, ":4: entries are nested too deeply", id="deep"),
         pytest.param("x: \0", "special characters are not allowed", id="NUL"),
-        pytest.param("#" * 1_000_001, " has more than 1,000,000 characters", id="long"),
+        pytest.param("#" * 1_000_001, " has more than 1,000,000 bytes", id="long"),
     ],
 )
 def test_a_wrong_file_is_refused_with_line_and_reason(tmp_path: Path, more: str, message: str) -> None:
@@ -197,3 +197,8 @@ def test_a_missing_file_and_an_empty_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
     with pytest.raises(ConfigurationError, match=r"cannot read .*latin\.yaml: 'utf-8'"):
         read_jobs(tmp_path)
+
+
+def test_a_device_is_read_up_to_the_limit() -> None:
+    with pytest.raises(ConfigurationError, match="/dev/zero has more than 1,000,000 bytes"):
+        read_jobs(Path("/dev/zero"))

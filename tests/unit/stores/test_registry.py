@@ -9,7 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from webcrawl.config import OBJECT_STORES, StoreConfig, object_stores
-from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.errors import ConfigurationError, NoSuchObject, StoreError
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.objects.registry import location, object_location, open_store
 
@@ -87,3 +87,27 @@ def test_unfinished_file_is_not_listed(tmp_path: Path) -> None:
     store.delete("a/name")
     assert list(tmp_path.iterdir()) == [], "an empty folder is removed"
     store.put("a/name", b"and made again")
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/../../secret", "{folder}/secret", "a\0"])
+def test_a_name_does_not_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    store, name = FolderStore((tmp_path / "store" / "a").as_uri()), name.format(folder=tmp_path)
+    (tmp_path / "store" / "a").mkdir(parents=True)
+    assert store.size(name) is None
+    for use in (
+        lambda: store.read(name, 0, 6),
+        lambda: store.fetch(name, tmp_path),
+        lambda: store.put(name, b""),
+        lambda: store.delete(name),
+    ):
+        with pytest.raises(NoSuchObject, match="is no name of an object in"):
+            use()
+    assert (tmp_path / "secret").read_text() == "secret"
+
+
+def test_errors_about_a_store_have_no_password() -> None:
+    with pytest.raises(StoreError) as raised:
+        open_store("s3://name:hidden@bucket/a?token=hidden", "STORE_URI")
+    assert "s3://...@bucket" in str(raised.value)
+    assert "hidden" not in str(raised.value)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from markupsafe import Markup
 
-from webcrawl.web.templates import ago, labelled, number, took, until
+from webcrawl.web.templates import Templates, ago, labelled, number, took, until
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_cells_have_the_names_of_their_columns() -> None:
         '<td data-label="Pages &amp; more" class="number">1</td></tr>'
     )
     assert labels == Markup(head + named + named)
+
+
+def test_marks_of_direction_are_shown() -> None:
+    template = Templates()._environment.from_string("{{ title }}<i>{{ markup }}</i>")
+    shown = template.render(title="a\u202egpj.exe\u2066<", markup=Markup("<b>1</b>"))
+    assert shown == "a\\u202egpj.exe\\u2066&lt;<i><b>1</b></i>"

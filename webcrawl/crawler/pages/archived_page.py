@@ -49,22 +49,16 @@ class ArchivedPage:
 
     def body(self) -> ArchivedBody:
         """Returns the body; for a duplicate, the body of the first page."""
-        own = self._archived(location_of(self.row, self._metadata.get))
-        location = location_with_body(own, self._bodies.head, self._metadata.history)
-        if location is None:
-            raise StoreError(
-                f"the body of {self.row['url']} is not in the archive: the page is a duplicate of "
-                f"{self.row['duplicate_of']}"
-            )
-        _, chunks, most = self._bodies.chunks(location)
+        _, chunks, most = self._bodies.chunks(self._location())
         return ArchivedBody(chunks, most)
 
     def source(self) -> str:
-        """Returns the body as text, decoded by its charset; for a duplicate, the body of the first page."""
-        chunks, most = self.body()
-        return Document(
-            b"".join(chunks), self.row["mime_type"] or "", self.row["charset"], self.row["url"]
-        ).text
+        """Returns the body as text, decoded by its charset; for a duplicate, the body of the first page.
+
+        It has no more bytes than a fetch keeps of its type.
+        """
+        _, body = self._bodies.read(self._location())
+        return Document(body, self.row["mime_type"] or "", self.row["charset"], self.row["url"]).text
 
     async def text(self, settings: BaseSettings, *, markdown: bool = False) -> Text:
         """Returns the text of the page, and with `markdown` also the Markdown of HTML."""
@@ -79,6 +73,16 @@ class ArchivedPage:
         if not (text.text or text.markdown):
             raise StoreError(f"{self.row['url']} ({document.mime_type}) has no text")
         return text
+
+    def _location(self) -> WarcLocation:
+        own = self._archived(location_of(self.row, self._metadata.get))
+        location = location_with_body(own, self._bodies.head, self._metadata.history)
+        if location is None:
+            raise StoreError(
+                f"the body of {self.row['url']} is not in the archive: the page is a duplicate of "
+                f"{self.row['duplicate_of']}"
+            )
+        return location
 
     def _archived(self, location: WarcLocation | None) -> WarcLocation:
         if location is None:

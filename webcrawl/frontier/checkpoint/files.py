@@ -33,6 +33,8 @@ MANIFEST = "manifest.json"
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")
 _FRAME = struct.Struct(">I")
 _COMPRESSION = 1
+_LARGEST_FRAME, _LARGEST_MANIFEST = 2**26, 2**24
+"""Bytes; a checkpoint may come from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,23 @@ class Manifest:
                     f"the checkpoint at {uri} has format {manifest['format']}, and this version of webcrawl reads "
                     f"{min(READ_FORMATS)} to {FORMAT}: restore it with webcrawl {manifest['version']}, which wrote it"
                 )
-            return cls(**{**manifest, "files": tuple(CheckpointFile(**file) for file in manifest["files"])})
-        except (ValueError, TypeError, KeyError) as error:
+            decoded = cls(
+                **{**manifest, "files": tuple(CheckpointFile(**file) for file in manifest["files"])}
+            )
+            if not (isinstance(decoded.crawl, str) and isinstance(decoded.unit, str)):
+                raise TypeError("crawl and unit must be text")
+            return decoded
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreError(f"{MANIFEST} at {uri} is damaged: {error}") from error
 
 
 def read_manifest(store: ObjectStore) -> bytes | None:
     """Returns the bytes of the manifest; None without a checkpoint."""
     try:
+        if (store.size(MANIFEST) or 0) > _LARGEST_MANIFEST:
+            raise StoreError(
+                f"{store.uri(MANIFEST)} is damaged: it has more than {_LARGEST_MANIFEST:,} bytes"
+            )
         return b"".join(store.chunks(MANIFEST))
     except NoSuchObject:
         return None
@@ -148,9 +159,16 @@ def records(path: Path) -> Iterator[list[Any]]:
     try:
         with gzip.open(path) as file:
             while head := file.read(_FRAME.size):
-                kind, *rest = msgpack.unpackb(
-                    file.read(_FRAME.unpack(head)[0]), raw=True, strict_map_key=False
-                )
-                yield [kind.decode(), *rest]
-    except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
+                yield _record(file, _FRAME.unpack(head)[0])
+    except (OSError, EOFError, ValueError, TypeError, AttributeError, struct.error, zlib.error) as error:
+        raise StoreError(f"{path} cannot be read: {str(error) or type(error).__name__}") from error
+
+
+def _record(file: gzip.GzipFile, size: int) -> list[Any]:
+    if size > _LARGEST_FRAME:
+        raise ValueError(f"a record has {size:,} bytes, more than {_LARGEST_FRAME:,}")
+    packed = file.read(size)
+    if len(packed) < size:
+        raise EOFError("a record is cut short")
+    kind, *rest = msgpack.unpackb(packed, raw=True, strict_map_key=False)
+    return [kind.decode(), *rest]

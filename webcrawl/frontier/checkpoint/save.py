@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import sys
 import tempfile
 import time
@@ -32,6 +33,9 @@ from webcrawl.frontier.checkpoint.files import (
 from webcrawl.frontier.checkpoint.hold import renewed
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.stores.objects.store import ObjectStore
+
+_DAMAGED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, struct.error)
+"""What records raise that no checkpoint has; a checkpoint may come from elsewhere."""
 
 
 async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manifest:
@@ -159,7 +163,10 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
     line = _ProgressLine()
     for number, path in enumerate(paths, 1):
         line.show(f"file {number} of {len(paths)}, {importer.urls:,} URLs")
-        await importer.load(partial(records, path))
+        try:
+            await importer.load(partial(records, path))
+        except _DAMAGED as error:
+            raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
     line.clear()
 
 

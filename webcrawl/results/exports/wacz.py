@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from webcrawl.config import StoreConfig
 from webcrawl.config.program import VERSION
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe, is_html
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
 from webcrawl.stores.bodies import Bodies
 from webcrawl.stores.locations import location_of_body
@@ -27,7 +27,7 @@ from webcrawl.stores.warc.files import (
     index_name,
     prefix_of,
 )
-from webcrawl.stores.warc.wacz import REFERRED, Capture, Contents, Describe, Referred, write
+from webcrawl.stores.warc.wacz import REFERRED, Capture, Contents, Describe, Referred, check_index, write
 
 
 def check_archive(stores: StoreConfig) -> None:
@@ -56,28 +56,47 @@ def pack(
     return packed
 
 
-def of_crawl(
-    archives: Iterable[Records], named: str | None, default: str, store_name: str
-) -> tuple[str, list[tuple[StoredFile, StoredFile]]]:
-    """Returns the named, only or default crawl, and its finished WARC files with their indexes.
+class CrawlFiles(NamedTuple):
+    """The finished WARC files of a crawl with their indexes, and the reasons by which others are left out."""
 
-    Raises StoreError when no archive has such a file.
-    """
+    crawl: str
+    warcs: list[tuple[StoredFile, StoredFile]]
+    left_out: dict[str, str]
+
+
+def of_crawl(archives: Iterable[Records], named: str | None, default: str, store_name: str) -> CrawlFiles:
+    """Returns the files of the named, only or default crawl; raises StoreError when no archive has a sound one."""
     files = {file.name: file for archive in archives for file in archive.files()}
     crawls = {crawl for name in files if name.endswith(WARC) and (crawl := crawl_of(name))}
     crawl = named or (next(iter(crawls)) if len(crawls) == 1 else default)
-    chosen = [
-        (files[name], files[index_name(name)])
-        for name in sorted(files)
-        # skip a file whose index is still being uploaded
-        if name.endswith(WARC) and crawl_of(name) == prefix_of(crawl) and index_name(name) in files
-    ]
+    chosen, left_out = list[tuple[StoredFile, StoredFile]](), dict[str, str]()
+    for name in sorted(files):
+        if name.endswith(WARC) and crawl_of(name) == prefix_of(crawl):
+            if reason := _damage(files[name], files.get(index_name(name))):
+                left_out[name] = reason
+            else:
+                chosen.append((files[name], files[index_name(name)]))
+    if left_out and not chosen:
+        raise StoreError("; ".join(f"{name} is left out: {reason}" for name, reason in left_out.items()))
     if not chosen:
         others = ", ".join(sorted(crawls)) or "none"
         raise StoreError(
             f"no finished WARC file of crawl {crawl!r} is in {store_name}; crawls there: {others}"
         )
-    return crawl, chosen
+    return CrawlFiles(crawl, chosen, left_out)
+
+
+def _damage(warc: StoredFile, index: StoredFile | None) -> str:
+    """Returns why a WARC file cannot be packed, or nothing."""
+    if index is None:
+        return "it has no index: it may not be finished, or not be stored yet"
+    try:
+        check_index(warc, index)
+    except StoreUnavailable:
+        raise
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 class PageTitles:
@@ -88,6 +107,8 @@ class PageTitles:
         self._metadata = metadata
         self._text = text
         self._parser = BlockingTimedParser()
+        self.problems: dict[str, str] = {}
+        """The pages whose bodies could not be read, with the reasons."""
 
     def __call__(self, captures: Sequence[Capture]) -> Iterable[dict[str, Any] | None]:
         rows = self._metadata.get_many([capture.url for capture in captures]) if self._metadata else {}
@@ -105,7 +126,12 @@ class PageTitles:
                 continue
             facts = {"title": row["title"]} if row.get("title") else {}
             if self._text and (location := self._location(capture, row)) is not None:
-                facts["text"] = self._text_of(capture, location, row)
+                try:
+                    facts["text"] = self._text_of(capture, location, row)
+                except StoreUnavailable:
+                    raise
+                except StoreError as error:
+                    self.problems[capture.url] = str(error)
             yield facts
 
     def _location(self, capture: Capture, row: dict[str, Any]) -> WarcLocation | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import threading
@@ -55,7 +56,7 @@ class FolderStore(ObjectStore):
         self._write(name, copy)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        path = self.folder / name
+        path = self._path(name)
         try:
             with path.open("rb") as file:
                 file.seek(offset)
@@ -66,10 +67,10 @@ class FolderStore(ObjectStore):
             raise failure("read", path, error) from error
 
     def size(self, name: str) -> int | None:
-        path = self.folder / name
         try:
+            path = self._path(name)
             return path.stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, NoSuchObject):
             return None
         except OSError as error:
             raise failure("read", path, error) from error
@@ -84,7 +85,7 @@ class FolderStore(ObjectStore):
                         yield StoredObject(name, path.stat().st_size)
 
     def delete(self, name: str) -> None:
-        path = self.folder / name
+        path = self._path(name)
         try:
             for file in (path, _unfinished(path)):
                 file.unlink(missing_ok=True)
@@ -95,7 +96,7 @@ class FolderStore(ObjectStore):
                 path.parent.rmdir()
 
     def delete_folder(self, name: str) -> None:
-        path = self.folder / name
+        path = self._path(name)
         try:
             with suppress(FileNotFoundError):
                 shutil.rmtree(path)
@@ -104,19 +105,45 @@ class FolderStore(ObjectStore):
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """Creates a hidden folder beside the objects, so that `move_file` only renames."""
-        folder = self.folder / f"{_WORKSPACE}{uuid.uuid4().hex}"
+        """Creates a hidden folder beside the objects, so that `move_file` only renames.
+
+        Deletes those that killed processes left: nobody locks them.
+        """
         try:
-            folder.mkdir(parents=True)
+            _make(self.folder)
+            self._delete_left()
+            folder, lock = self._locked_folder()
         except OSError as error:
-            raise failure("make", folder, error) from error
+            raise failure("make", self.folder, error) from error
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+    def _locked_folder(self) -> tuple[Path, int]:
+        while True:
+            folder = self.folder / f"{_WORKSPACE}{uuid.uuid4().hex}"
+            folder.mkdir()
+            with suppress(FileNotFoundError):
+                lock = os.open(folder, os.O_RDONLY)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if folder.exists():
+                    return folder, lock
+                os.close(lock)  # another process deleted it before it was locked
+
+    def _delete_left(self) -> None:
+        for left in self.folder.glob(f"{_WORKSPACE}*"):
+            with suppress(OSError):  # it is in use, or was deleted meanwhile
+                lock = os.open(left, os.O_RDONLY)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(left, ignore_errors=True)
+                finally:
+                    os.close(lock)
 
     def move_file(self, name: str, path: Path) -> None:
-        target = self.folder / name
+        target = self._path(name)
         try:
             with path.open("rb") as file:
                 os.fsync(file.fileno())
@@ -129,13 +156,22 @@ class FolderStore(ObjectStore):
 
     def fetch(self, name: str, folder: Path) -> Path:
         """Returns the path of the object's file: nothing is copied."""
-        path = self.folder / name
+        path = self._path(name)
         if not path.exists():
             raise NoSuchObject(f"{path} does not exist")
         return path
 
+    def _path(self, name: str) -> Path:
+        """Returns the path of an object; raises NoSuchObject for a name that leads out of the folder.
+
+        Names may come from a database or a manifest that somebody else has written.
+        """
+        if name.startswith("/") or "\0" in name or ".." in name.split("/"):
+            raise NoSuchObject(f"{name!r} is no name of an object in {self.folder}")
+        return self.folder / name
+
     def _write(self, name: str, write: Callable[[BinaryIO], object]) -> None:
-        path = self.folder / name
+        path = self._path(name)
         unfinished = _unfinished(path)
         try:
             with self._create(unfinished) as file:

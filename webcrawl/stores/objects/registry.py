@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from webcrawl.config import OBJECT_STORES, check_store_uri
 from webcrawl.config.libraries import object_of_setting
+from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError, StoreError, StoreUnavailable
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -30,9 +31,9 @@ def open_store(
             if check:
                 store.check()
         except StoreUnavailable as error:
-            logger.warning("%s %s: %s; trying again until it answers", name, uri, error)
+            logger.warning("%s %s: %s; trying again until it answers", name, without_password(uri), error)
     except StoreError as error:
-        raise StoreError(f"{name} {uri}: {error}") from error
+        raise StoreError(f"{name} {without_password(uri)}: {error}") from error
     return store
 
 

@@ -266,6 +266,18 @@ class _Unmodified:
                 yield line
 
 
+def check_index(warc: StoredFile, index: StoredFile) -> None:
+    """Raises StoreError for an index that is cut short, has a line that is none, or a record beyond the WARC file."""
+    try:
+        for line in _lines(index):
+            capture = _capture(line)
+            datetime.strptime(capture.timestamp, "%Y%m%d%H%M%S")
+            if capture.location.offset + capture.location.length > warc.size:
+                raise StoreError("it is cut short: its index has a record beyond its end")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StoreError(f"its index is damaged: {error}") from error
+
+
 def _capture(line: bytes) -> Capture:
     _, timestamp, facts = line.split(b" ", 2)
     index_facts = json.loads(facts)

@@ -22,8 +22,7 @@ from webcrawl.crawler.pages.archived_page import ArchivedFiles, ArchivedPage
 from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import label_of
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.values import printable
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, printable
 from webcrawl.results.replay import Replay
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from webcrawl.crawler.pages.archived_page import ArchivedPage
 from webcrawl.crawler.url_report import ReportedLink, url_report
-from webcrawl.documents.values import printable
-from webcrawl.errors import InvalidURL, LibraryMissing, NoSuchPage, StoreError
+from webcrawl.errors import InvalidURL, LibraryMissing, NoSuchPage, StoreError, printable
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.clusters import DuplicateCluster, clusters

@@ -15,8 +15,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.mime import archive
 from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.documents.mime.reader import call
-from webcrawl.documents.values import printable
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import UnreadableDocument, printable
 
 Read = Callable[..., Facts]
 JSON, TEXT, ARCHIVE = (

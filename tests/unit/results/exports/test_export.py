@@ -105,13 +105,28 @@ def expected(row: dict[str, Any], form: str) -> dict[str, Any]:
 
 
 def test_formulas_in_csv_are_text(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    titles = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "a=1", "'=1", ""]
+    titles = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        "\u3000\ufeff=1",
+        "\uff1d1",
+        "\uff20A1",
+        "a=1",
+        "'=1",
+        "",
+    ]
     few = [{**row, "title": title, "simhash": 7} for row, title in zip(rows, titles, strict=False)]
     for form in ("csv", "jsonl"):
         exported(few, tmp_path / form, form, "none")
     shown = {row["url"]: row["title"] for row in read(tmp_path / "csv", "csv")}
     assert shown == {
-        row["url"]: f"'{row['title']}" if place < 6 else row["title"] for place, row in enumerate(few)
+        row["url"]: f"'{row['title']}" if place < 11 else row["title"] for place, row in enumerate(few)
     }
     unchanged = {row["url"]: row["title"] for row in read(tmp_path / "jsonl", "jsonl")}
     assert unchanged == {row["url"]: row["title"] for row in few}

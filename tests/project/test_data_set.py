@@ -59,7 +59,7 @@ def test_a_crawl_becomes_a_data_set(local_web: Callable[..., LocalWeb], tmp_path
     for _, *words in (commands[1], *commands[4:]):
         seeded = [word.replace("https://example.org/", f"{web.url(SITE)},{web.url(OTHER)}") for word in words]
         for command in (seeded, *exports):
-            scrapy(*command, *options, timeout=60)
+            scrapy(*command, *options, timeout=180)
         found.append(made(tmp_path, web))
     assert found[0] == found[1] == found[2]
     pages = {row["url"]: row for row in found[0]}

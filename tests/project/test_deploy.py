@@ -123,7 +123,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         names.append(str(tmp_path / unit.name.replace("@", "@docs")))
     assert len(names) == 4
     words = ["systemd-analyze", "verify", "--man=no", *names]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "webcrawl" in line]) == (0, [])
 
 
@@ -144,7 +144,7 @@ def test_a_worker_crawls_with_the_environment_and_command_of_compose(
         s3 = environment(line)
         assert set(crawler["environment"]) - READ <= {*s3, "AWS_REGION"}
         make_bucket = SERVICES["bucket"]["command"][0]
-        subprocess.run([sys.executable, "-c", make_bucket], env=s3, timeout=60, check=True)
+        subprocess.run([sys.executable, "-c", make_bucket], env=s3, timeout=180, check=True)
         uri = postgres.new_database()
         word, spider, *words = [shlex.quote(word) for word in crawler["command"]]
         assert (word, spider) == ("crawl", "broad")

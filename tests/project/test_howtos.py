@@ -313,6 +313,6 @@ def test_the_extended_project_passes_the_tests_of_settings_and_of_howtos(extende
 def test_the_extended_project_keeps_the_import_contracts(extended: Path) -> None:
     program = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=extended, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=extended, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stdout

@@ -45,7 +45,7 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         name: value for name, value in os.environ.items() if not name.startswith((*OF_MAKE, "PYTHON"))
     }
     command = ["make", "--no-print-directory", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180)
 
 
 def arguments(folder: Path, *words: str) -> list[str]:

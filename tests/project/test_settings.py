@@ -57,7 +57,7 @@ def scrapy(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     program = "import sys; from scrapy.cmdline import execute; sys.argv[0] = 'scrapy'; sys.exit(execute())"
     command = [sys.executable, "-P", "-c", program, *words]
     return subprocess.run(
-        command, cwd=CHECKOUT, env={**clean, **environment}, capture_output=True, text=True, timeout=60
+        command, cwd=CHECKOUT, env={**clean, **environment}, capture_output=True, text=True, timeout=180
     )
 
 

@@ -158,8 +158,9 @@ bench-traps: .venv/.dev ## Measure what endless sites take of a crawl; ARGS="--o
 bench-importance: .venv/.dev ## Measure how early a crawl with importance fetches important pages; ARGS="--json FILE"
 	@$(BIN)/python -m benchmarks.importance $(ARGS)
 
-bench-recrawl: .venv/.dev ## Simulate policies of fetching known pages again; ARGS="--cycle 30 --zipf 0"
+bench-recrawl: .venv/.dev ## Simulate policies of fetching known pages again, then crawl changing pages; ARGS="--zipf 0" CRAWL="--day 20"
 	@$(BIN)/python -m benchmarks.recrawl $(ARGS)
+	@$(BIN)/python -m benchmarks.recrawl_crawl $(CRAWL)
 
 bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS="--hubs 40 --articles 2000 --day 120"
 	@$(BIN)/python -m benchmarks.news $(ARGS)

@@ -7,6 +7,8 @@ to do with their changes.
 
 Half of the hosts announce changes, as sitemaps do by `lastmod`: half of these nearly all changes, the others at times
 that have nothing to do with changes, so often that half of all announcements are false.
+
+The pages of a share of the hosts change in working hours, in all time zones, as often in a week as others.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ KINDS = {"random": 0.6, "regular": 0.2, "bursts": 0.2}
 BURST = 5
 """The mean number of changes in a burst; within a burst, a page changes ten times as often as on average."""
 RECALL = 0.95
+WORK = tuple(1.0 if hour < 5 * 24 and 8 <= hour % 24 < 18 else 0.05 for hour in range(168))
+"""How often pages change in the hours of a week, beside each other."""
 
 
 class ChangingWeb(NamedTuple):
@@ -66,8 +70,10 @@ class ChangingWeb(NamedTuple):
         return np.asarray(fresh / self.weights.sum())
 
 
-def changing_web(pages: int, first: float, last: float, zipf: float, seed: int) -> ChangingWeb:
-    """Returns so many pages with their changes between two days."""
+def changing_web(
+    pages: int, first: float, last: float, zipf: float, seed: int, at_work: float = 0.0
+) -> ChangingWeb:
+    """Returns so many pages with their changes between two days; `at_work`: the share of hosts with working hours."""
     random = np.random.default_rng(seed)
     hosts = np.arange(pages) // HOST_PAGES
     patterns = hosts * HOST_PATTERNS + random.integers(HOST_PATTERNS, size=pages)
@@ -86,6 +92,9 @@ def changing_web(pages: int, first: float, last: float, zipf: float, seed: int) 
     weights = (1.0 + random.permutation(pages)) ** -zipf
     kinds = random.choice(list(KINDS), pages, p=list(KINDS.values()))
     changes = [_changes(random, kind, rate, first, last) for kind, rate in zip(kinds, rates, strict=True)]
+    works, zones = np.random.default_rng(seed).random((2, hosts[-1] + 1))
+    for page in np.flatnonzero(works[hosts] < at_work):
+        changes[page] = _in_working_hours(changes[page], zones[hosts[page]])
     announces, honest = random.random((2, hosts[-1] + 1)) < 0.5
     often = RECALL * rates.mean()
     announcements = [np.empty(0)] * pages
@@ -114,6 +123,16 @@ def _changes(random: np.random.Generator, kind: str, rate: float, first: float, 
     within -= np.repeat(within[ends - sizes], sizes)
     days = np.sort(np.repeat(random.uniform(first - lead, last, bursts), sizes) + within)
     return days[(days > first) & (days < last)]
+
+
+def _in_working_hours(days: Reals, zone: float) -> Reals:
+    """Returns the days of changes so that they follow the hours of the week, each in its own week.
+
+    `zone`: the part of a day by which the clocks of a host are ahead.
+    """
+    passed = np.append(0, np.cumsum(WORK)) * 7 / sum(WORK)
+    weeks = np.floor(days / 7)
+    return np.asarray(7 * weeks + np.interp(days - 7 * weeks, passed, np.arange(len(passed)) / 24) - zone)
 
 
 def _covered(starts: Reals, weights: Reals, edges: Reals) -> Reals:

@@ -20,7 +20,8 @@ import numpy as np
 
 from benchmarks.changing_web import ChangingWeb, Integers, Reals, changing_web
 from benchmarks.command import command_line, table, write_figures
-from webcrawl.policies.change_rates import FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
+from webcrawl.policies.change_clock import HostClocks
+from webcrawl.policies.change_rates import DAY, FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
 from webcrawl.policies.change_signals import NO_SIGNALS, SignalCounts, evidence_of
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, next_visit_days, turn_days
@@ -30,6 +31,8 @@ CYCLES = 14
 STEP = 1 / 24
 """Days between two plans."""
 SAMPLE = 500
+EPOCH = 4.0 + 7 * 3_000
+"""Day 0 of the simulation in days since 1970, a Monday."""
 EARLY_TURNS = 2
 """Pages that are looked at early in a step, for each page that could be fetched."""
 Schedule = tuple[Integers, Reals]
@@ -69,7 +72,8 @@ class Adaptive:
 class Ours:
     """The policy of this project: what a page's row and the pools keep is in lists and dictionaries."""
 
-    def __init__(self, web: ChangingWeb, *, signals: bool) -> None:
+    def __init__(self, web: ChangingWeb, *, signals: bool = False, clocks: bool = False) -> None:
+        self.clocks = HostClocks() if clocks else None
         self.weights, self.hosts, self.patterns = (column.tolist() for column in web[:1] + web[2:4])
         self.announces = web.announces.tolist() if signals else [False] * len(self.weights)
         self.histories = [ChangeHistory()] * len(self.weights)
@@ -88,16 +92,16 @@ class Ours:
         if not self.announces[page]:
             return None
         self.announcements[page].append(time - self.visits[page])
-        return float(self.visits[page] + self._next_days(page))
+        return self._after(page, self._next_days(page))
 
     def waits(self, page: int, time: float) -> float | None:
-        days, age = self._next_days(page), time - self.visits[page]
-        return None if is_due(days, age) else self.visits[page] + turn_days(days, age)
+        days, age = self._next_days(page), self._age(page, time)
+        return None if is_due(days, age) else self._after(page, turn_days(days, age))
 
     def visited(self, page: int, time: float, *, changed: bool) -> float:
         host, announcements = self.hosts[page], self.announcements[page]
         dated = announcements[0] if changed and self._candidate(page).evidence.is_believed else None
-        visit = PageVisit(time - self.visits[page], changed, dated=dated)
+        visit = PageVisit(self._age(page, time), changed, dated=dated)
         if self.announces[page]:
             learned = self.signals[host].learned(visit, len(announcements), self.rates[page])
             self.signals[host] = self.signals[host].merged(learned)
@@ -107,12 +111,26 @@ class Ours:
         self.histories[page], delta = history.pooled(rate)
         for name in pools:
             self.pools[name] = self.pools[name].merged(delta)
+        if self.clocks is not None:
+            self.clocks.learn(str(host), visit, (EPOCH + self.visits[page]) * DAY, rate)
         self.rates[page], self.visits[page], self.announcements[page] = rate, time, []
-        return time + turn_days(self._next_days(page))
+        return self._after(page, turn_days(self._next_days(page)))
 
     def planned(self, days: float, room: float, due: int, late: int) -> bool:
         self.threshold = self.threshold.followed(days, room, due, late)
         return True
+
+    def _age(self, page: int, time: float) -> float:
+        """Returns the days since the last visit of a page by the clock of its host."""
+        if self.clocks is None or (clock := self.clocks.of(str(self.hosts[page]))) is None:
+            return float(time - self.visits[page])
+        return max(0.0, clock.days((EPOCH + self.visits[page]) * DAY, (EPOCH + time) * DAY))
+
+    def _after(self, page: int, days: float) -> float:
+        """Returns the time so many days after the last visit of a page by the clock of its host."""
+        if self.clocks is None or (clock := self.clocks.of(str(self.hosts[page]))) is None:
+            return float(self.visits[page] + days)
+        return clock.time((EPOCH + self.visits[page]) * DAY, days) / DAY - EPOCH
 
     def _candidate(self, page: int) -> RecrawlCandidate:
         rate, evidence = self.rates[page], NO_SIGNALS
@@ -248,15 +266,16 @@ def schedules(
         "Azar 2018, at random times": lambda: at_random(random, by_azar, days),
         "Azar 2018, at regular times": lambda: steady(random, by_azar, days),
         "optimum": lambda: steady(random, best, days),
-        "webcrawl": planned(Ours(web, signals=False)),
+        "webcrawl": planned(Ours(web)),
+        "webcrawl, with clocks of hosts": planned(Ours(web, clocks=True)),
         "webcrawl, with announcements": planned(Ours(web, signals=True)),
     }
 
 
-def curves_of(pages: int, cycle: float, zipf: float, seed: int) -> dict[str, Reals]:
+def curves_of(pages: int, cycle: float, zipf: float, seed: int, at_work: float) -> dict[str, Reals]:
     """Returns name of a policy -> freshness by weight on each day."""
     days = cycle * CYCLES
-    web = changing_web(pages, -cycle, days, zipf, seed)
+    web = changing_web(pages, -cycle, days, zipf, seed, at_work)
     first = np.random.default_rng(seed).permutation(pages) / pages * cycle - cycle
     edges, curves = np.arange(0, days + 0.5), {}
     for name, schedule in schedules(web, first, cycle, days).items():
@@ -273,13 +292,16 @@ def main() -> int:
         "--cycle", type=float, default=7, help="days in which a uniform policy fetches all pages"
     )
     parser.add_argument("--zipf", type=float, default=1, help="exponent of the weights; 0: all are the same")
+    parser.add_argument("--at-work", type=float, default=0, help="share of hosts with working hours")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--seeds", type=int, default=1, help="number of webs; prints medians, and the worst least share"
     )
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.seeds)
-    of_seeds = [curves_of(options.pages, options.cycle, options.zipf, seed) for seed in seeds]
+    of_seeds = [
+        curves_of(options.pages, options.cycle, options.zipf, seed, options.at_work) for seed in seeds
+    ]
     share, least, rows = {}, {}, []
     for name in of_seeds[0]:
         cycles = np.array([curves[name].reshape(CYCLES, -1).mean(1) for curves in of_seeds])

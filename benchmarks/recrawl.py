@@ -20,8 +20,7 @@ import numpy as np
 
 from benchmarks.changing_web import ChangingWeb, Integers, Reals, changing_web
 from benchmarks.command import command_line, table, write_figures
-from webcrawl.policies.change_clock import HostClocks
-from webcrawl.policies.change_rates import DAY, FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
+from webcrawl.policies.change_rates import FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
 from webcrawl.policies.change_signals import NO_SIGNALS, SignalCounts, evidence_of
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, next_visit_days, turn_days
@@ -31,8 +30,6 @@ CYCLES = 14
 STEP = 1 / 24
 """Days between two plans."""
 SAMPLE = 500
-EPOCH = 4.0 + 7 * 3_000
-"""Day 0 of the simulation in days since 1970, a Monday."""
 EARLY_TURNS = 2
 """Pages that are looked at early in a step, for each page that could be fetched."""
 Schedule = tuple[Integers, Reals]
@@ -72,8 +69,7 @@ class Adaptive:
 class Ours:
     """The policy of this project: what a page's row and the pools keep is in lists and dictionaries."""
 
-    def __init__(self, web: ChangingWeb, *, signals: bool = False, clocks: bool = False) -> None:
-        self.clocks = HostClocks() if clocks else None
+    def __init__(self, web: ChangingWeb, *, signals: bool) -> None:
         self.weights, self.hosts, self.patterns = (column.tolist() for column in web[:1] + web[2:4])
         self.announces = web.announces.tolist() if signals else [False] * len(self.weights)
         self.histories = [ChangeHistory()] * len(self.weights)
@@ -92,16 +88,16 @@ class Ours:
         if not self.announces[page]:
             return None
         self.announcements[page].append(time - self.visits[page])
-        return self._after(page, self._next_days(page))
+        return float(self.visits[page] + self._next_days(page))
 
     def waits(self, page: int, time: float) -> float | None:
-        days, age = self._next_days(page), self._age(page, time)
-        return None if is_due(days, age) else self._after(page, turn_days(days, age))
+        days, age = self._next_days(page), time - self.visits[page]
+        return None if is_due(days, age) else self.visits[page] + turn_days(days, age)
 
     def visited(self, page: int, time: float, *, changed: bool) -> float:
         host, announcements = self.hosts[page], self.announcements[page]
         dated = announcements[0] if changed and self._candidate(page).evidence.is_believed else None
-        visit = PageVisit(self._age(page, time), changed, dated=dated)
+        visit = PageVisit(time - self.visits[page], changed, dated=dated)
         if self.announces[page]:
             learned = self.signals[host].learned(visit, len(announcements), self.rates[page])
             self.signals[host] = self.signals[host].merged(learned)
@@ -111,26 +107,12 @@ class Ours:
         self.histories[page], delta = history.pooled(rate)
         for name in pools:
             self.pools[name] = self.pools[name].merged(delta)
-        if self.clocks is not None:
-            self.clocks.learn(str(host), visit, (EPOCH + self.visits[page]) * DAY, rate)
         self.rates[page], self.visits[page], self.announcements[page] = rate, time, []
-        return self._after(page, turn_days(self._next_days(page)))
+        return time + turn_days(self._next_days(page))
 
     def planned(self, days: float, room: float, due: int, late: int) -> bool:
         self.threshold = self.threshold.followed(days, room, due, late)
         return True
-
-    def _age(self, page: int, time: float) -> float:
-        """Returns the days since the last visit of a page by the clock of its host."""
-        if self.clocks is None or (clock := self.clocks.of(str(self.hosts[page]))) is None:
-            return float(time - self.visits[page])
-        return max(0.0, clock.days((EPOCH + self.visits[page]) * DAY, (EPOCH + time) * DAY))
-
-    def _after(self, page: int, days: float) -> float:
-        """Returns the time so many days after the last visit of a page by the clock of its host."""
-        if self.clocks is None or (clock := self.clocks.of(str(self.hosts[page]))) is None:
-            return float(self.visits[page] + days)
-        return clock.time((EPOCH + self.visits[page]) * DAY, days) / DAY - EPOCH
 
     def _candidate(self, page: int) -> RecrawlCandidate:
         rate, evidence = self.rates[page], NO_SIGNALS
@@ -266,8 +248,7 @@ def schedules(
         "Azar 2018, at random times": lambda: at_random(random, by_azar, days),
         "Azar 2018, at regular times": lambda: steady(random, by_azar, days),
         "optimum": lambda: steady(random, best, days),
-        "webcrawl": planned(Ours(web)),
-        "webcrawl, with clocks of hosts": planned(Ours(web, clocks=True)),
+        "webcrawl": planned(Ours(web, signals=False)),
         "webcrawl, with announcements": planned(Ours(web, signals=True)),
     }
 

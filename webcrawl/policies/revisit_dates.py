@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
-from webcrawl.policies.change_clock import HostClocks
 from webcrawl.policies.change_rates import (
     ARRIVALS,
     CHANGES,
@@ -179,7 +178,6 @@ class RevisitDates:
     _outcomes: dict[str, int] = field(default_factory=dict)
     _sources: Counter[str] = field(default_factory=Counter)
     """URL -> changes of other pages that it has announced, and that were believed and true."""
-    _clocks: HostClocks = field(default_factory=HostClocks)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
@@ -192,19 +190,6 @@ class RevisitDates:
         """Returns after how many days since its last visit a page is due, by the present threshold."""
         with self._lock:
             return self._next_days(page, self._judge(page))
-
-    def days(self, host: str, start: datetime, end: datetime) -> float:
-        """Returns the days between two times by the clock of a host, on which the other methods count days."""
-        if (clock := self._clocks.of(host)) is None:
-            return _days_between(start, end)
-        return max(0.0, clock.days(start.timestamp(), end.timestamp()))
-
-    def after(self, host: str, start: datetime, days: float) -> datetime:
-        """Returns the time so many days after another by the clock of a host, within the bounds."""
-        if (clock := self._clocks.of(host)) is not None:
-            ordinary = (clock.time(start.timestamp(), days) - start.timestamp()) / DAY
-            days = max(self.bounds.shortest, min(ordinary, self.bounds.longest))
-        return start + timedelta(seconds=days * DAY)
 
     def freshness(self, page: KnownPage, days: float) -> ExpectedFreshness:
         """Returns how fresh a page is expected to be, so many days after its last visit."""
@@ -233,7 +218,7 @@ class RevisitDates:
 
     def _date(self, visit: StoredVisit) -> RevisitDate:
         page, outcome = visit.page, visit.outcome
-        days = 0.0 if visit.before is None else self.days(page.host, visit.before, visit.visited_at)
+        days = days_between(visit.before, visit.visited_at)
         if visit.before is not None:
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
         is_known = visit.before is not None
@@ -252,11 +237,7 @@ class RevisitDates:
             wait = max(self.bounds.shortest, _FAILED_DAYS)
         if outcome == "failed":
             wait = max(self.bounds.shortest, min(wait, _FAILED_DAYS))
-        due = visit.visited_at + timedelta(seconds=wait * DAY)
-        if visit.before is not None and days and outcome in ("changed", "unchanged"):
-            due = self.after(page.host, visit.visited_at, wait)
-            seen = PageVisit(days, outcome == "changed")
-            self._clocks.learn(page.host, seen, visit.before.timestamp(), judged.candidate.rate)
+        due = days_after(visit.visited_at, wait)
         evidence: list[float | str] = [*map(_rounded, history), self._process]
         if arrivals.days or arrivals.pending:
             evidence += map(_rounded, arrivals)
@@ -376,8 +357,14 @@ def _pool_names(host: str, path: str) -> tuple[str, str]:
     return host, f"{host} {url_pattern(path)}"
 
 
-def _days_between(before: datetime | None, after: datetime) -> float:
+def days_between(before: datetime | None, after: datetime) -> float:
+    """Returns the days between two times, in days of DAY seconds; 0 if there is no first, or the second is earlier."""
     return 0.0 if before is None else max(0.0, (after - before).total_seconds() / DAY)
+
+
+def days_after(start: datetime, days: float) -> datetime:
+    """Returns the time so many days after another."""
+    return start + timedelta(seconds=days * DAY)
 
 
 def _rounded(number: float) -> float:

@@ -14,7 +14,7 @@ from sqlalchemy.sql import bindparam
 from webcrawl.errors import InvalidURL
 from webcrawl.policies.change_signals import Announcements, page_signals
 from webcrawl.policies.recrawl_weights import number_of
-from webcrawl.policies.revisit_dates import KnownPage, RevisitDates
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, days_after
 from webcrawl.policies.traffic import COVERAGE_CHK, FRESHNESS_CHK, LIST_TYPES, UPDATE_CHK
 from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import FETCHED, host_signals, in_utc, pages
@@ -345,7 +345,7 @@ def _told(
     due, is_announced = page.next_due, after.times > before.times
     page = page._replace(signals=signals | {kind: [*after]})
     if is_announced and due is not None and not page.is_date_set and (known := page.known):
-        due = min(due, dates.after(known.host, page.tried_at, dates.next_days(known)))
+        due = min(due, days_after(page.tried_at, dates.next_days(known)))
     return {"key": page.url, "due": due, "signals": page.signals, "is_announced": is_announced}
 
 

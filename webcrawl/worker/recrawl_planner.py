@@ -28,7 +28,7 @@ from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, Recrawl
 from webcrawl.policies.change_rates import DAY
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
-from webcrawl.policies.revisit_dates import RevisitDates, value_now
+from webcrawl.policies.revisit_dates import RevisitDates, days_after, days_between, value_now
 from webcrawl.policies.traffic import FRESHNESS_CHK
 from webcrawl.stores.due_pages import HELD, DuePage, DuePages
 from webcrawl.urls.canonical import split
@@ -217,7 +217,7 @@ class RecrawlPlanner:
         total = ExpectedFreshness()
         for page in some:
             if known := page.known:
-                days = max(0.0, (now - page.tried_at).total_seconds() / DAY)
+                days = days_between(page.tried_at, now)
                 total = total.merged(self._dates.freshness(known, days))
         if is_whole:
             self._freshness.clear()
@@ -326,22 +326,22 @@ class RecrawlPlanner:
         return claimed
 
     def _is_due_early(self, page: DuePage, now: datetime) -> bool:
-        days = (now - page.tried_at).total_seconds() / DAY
+        days = days_between(page.tried_at, now)
         if page.is_date_set or not page.is_alive or days < self._dates.bounds.shortest:
             return False
         if (known := page.known) is None:
             return False
-        return is_due(self._dates.next_days(known), self._dates.days(known.host, page.tried_at, now))
+        return is_due(self._dates.next_days(known), days)
 
     def _new_date(self, page: DuePage, now: datetime) -> datetime | None:
         """Returns the date of a page that is not to be fetched yet, since the threshold has risen; None if it is."""
         if page.is_date_set or not page.is_alive or (known := page.known) is None:
             return None
-        days = self._dates.days(known.host, page.tried_at, max(now, page.next_due))
+        days = days_between(page.tried_at, max(now, page.next_due))
         next_days = self._dates.next_days(known)
         if is_due(next_days, days):
             return None
-        return self._dates.after(known.host, page.tried_at, turn_days(next_days, days))
+        return days_after(page.tried_at, turn_days(next_days, days))
 
     def _best_first(self, pages: Sequence[DuePage], now: datetime) -> list[DuePage]:
         """Returns pages by the value of their fetch now, the best first."""
@@ -349,7 +349,7 @@ class RecrawlPlanner:
         def value(page: DuePage) -> float:
             if (known := page.known) is None:
                 return 0.0
-            days = (now - page.tried_at).total_seconds() / DAY
+            days = days_between(page.tried_at, now)
             if known.signals:
                 return self._dates.candidate(known).value(days)
             return value_now(self._dates.weight(known), page.change_rate, days, page.link_rate)

@@ -173,35 +173,3 @@ def test_some_pages_of_a_pattern_come_back_soon_and_tell_about_the_others() -> N
         seen(dates, path, [0, *range(50, 500, 50)], HOUR)
     known = dates.next_days(KnownPage("http://a.test", paths[4], None, firsts[4].evidence))
     assert known < usual / 10
-
-
-def in_working_hours(moment: datetime) -> bool:
-    return 9 <= moment.hour < 17 and moment.weekday() < 5
-
-
-def test_pages_of_a_host_that_changes_in_working_hours_are_due_in_them() -> None:
-    dates = RevisitDates(bounds_of(HOUR, 20 * DAY))
-    clock, other = ("http://clock.test", "/a"), ("http://other.test", "/a")
-    for number in range(12):
-        before, evidence = None, None
-        for visits in range(240):
-            now = START + timedelta(hours=3 * visits + number / 4)
-            changed = before is None or in_working_hours(now - timedelta(hours=1.5))
-            page = KnownPage(clock[0], f"/{number}", None, evidence)
-            date = dates.date(StoredVisit(page, now, before, "changed" if changed else "unchanged"))
-            before, evidence = now, date.evidence
-    friday = datetime(2026, 4, 3, 18, tzinfo=UTC)
-    assert dates.after(other[0], friday, 0.25) == friday + timedelta(hours=6)
-    monday = dates.after(clock[0], friday, 0.25)
-    assert monday > friday + timedelta(hours=12)
-    assert dates.days(clock[0], friday, monday) == pytest.approx(0.25)
-    week = [dates.after(clock[0], friday + timedelta(hours=hours), 0.25) for hours in range(168)]
-    plain = [friday + timedelta(hours=hours + 6) for hours in range(168)]
-    assert sum(map(in_working_hours, week)) > 1.3 * sum(map(in_working_hours, plain))
-    # within the bounds
-    assert dates.after(clock[0], friday, 0.001) == friday + timedelta(hours=1)
-    assert dates.after(clock[0], friday, 50.0) == friday + timedelta(days=20)
-    # dates of pages follow the clock too
-    page = KnownPage(clock[0], "/0", None, evidence)
-    due = dates.date(StoredVisit(page, friday, friday - timedelta(hours=3), "unchanged")).due
-    assert due == dates.after(clock[0], friday, dates.days(clock[0], friday, due))

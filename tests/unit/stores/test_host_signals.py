@@ -155,7 +155,8 @@ def test_a_page_that_told_of_changes_truly_is_credited(site: Site) -> None:
         site.visit(now, f"{number}")
     assert site.counts().recall > 0.5
     site.plan.credit(site.dates.take_sources())
-    assert (site.pages()[MAP].new_links or 0) > 20
+    credited = site.metadata.get(MAP)
+    assert credited is not None and credited["new_links"] > 20
     evidence = site.pages()[URLS[0]].change_evidence
     assert evidence is not None
     dated = ChangeHistory._fields.index("dated")

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -99,6 +99,13 @@ constraints: ## Pin versions and hashes of all requirements; ARGS="--upgrade" ta
 	@$(call lock,stores,build crawler,$(foreach extra,$(CONTAINER),--extra $(extra)) pyproject.toml)
 	@$(call lock,extras,build crawler stores,--extra all pyproject.toml)
 	@$(call lock,tests,build crawler stores extras,--extra dev pyproject.toml)
+
+sbom: ## Write what requirements/stores.txt pins as CycloneDX to dist/sbom.json; ARGS names another file
+	@"$(PYTHON)" -m venv build/sbom
+	@build/sbom/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==$(CYCLONEDX)
+	@mkdir -p dist
+	@build/sbom/bin/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
+	--output-format JSON --output-file dist/sbom.json $(or $(ARGS),requirements/stores.txt)
 
 wheel: .venv/.runtime ## Build the package into dist/
 	@rm -rf build/lib dist/*.whl
@@ -230,6 +237,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # For all platforms and Pythons. What builds the documentation needs 3.11.5.
 UV := 0.13.9
+CYCLONEDX := 7.5.0
 # what a container has beside the crawler
 CONTAINER := postgresql parquet metrics traces images media documents languages
 UPLOT := 1.6.32

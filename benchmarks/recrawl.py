@@ -158,8 +158,8 @@ class Plan:
                 self._put(page, min(due, self.due[page]))
 
     def _step(self, now: float) -> int:
-        """Fetches what is due, and others early if there is room; returns the number of those that were due."""
-        fetches, on_time = int(self.left), 0
+        """Fetches what is due, and others early if there is room; returns the number of fetches."""
+        fetches, fetched = int(self.left), 0
         turns = EARLY_TURNS * fetches if self.may_be_early else 0
         time, gap = now, STEP / max(1, fetches)
         while fetches and (turns or self.queue[0][0] <= now):
@@ -171,9 +171,9 @@ class Plan:
                 self._put(page, later)
                 continue
             self._put(page, self._visit(page, time))
-            fetches, time, on_time = fetches - 1, time + gap, on_time + (due <= now)
+            fetches, time, fetched = fetches - 1, time + gap, fetched + 1
             self.left -= 1
-        return on_time
+        return fetched
 
     def _visit(self, page: int, time: float) -> float:
         changes = self.web.changes[page]

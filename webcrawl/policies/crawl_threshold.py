@@ -27,6 +27,9 @@ from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate
 SMOOTHING_DAYS = 2.0
 """If twice as many pages become due as can be fetched, the threshold grows by a factor of e in so many days."""
 
+_IDLE_HASTE = 4.0
+"""While fetches are left over, the threshold falls so much faster than it rises: a fetch that is not made is lost."""
+
 _LATE_DAYS = 3.0
 """Late pages are to be fetched within so many days, besides those that become due.
 
@@ -70,11 +73,16 @@ class Threshold(NamedTuple):
     def followed(self, days: float, room: float, due: float, late: float) -> Threshold:
         """Returns the threshold after some days, usually minutes, since it was last told.
 
-        `room`: how many pages could have been fetched in this time. `due`: how many became due. `late`: how many are
-        due now and wait. Pages that are fetched before they are due, because there is room, count in none of these.
+        `room`: how many pages could have been fetched in this time. `due`: how many became due, or were fetched before
+        because there was room. `late`: how many are due now and wait.
+
+        If early pages did not count, the threshold would fall while they fill the capacity. It would fall for as long
+        as a cycle of visits takes, since dates are those of earlier thresholds, and then all pages would be due at
+        once.
         """
         if room <= 0:
             return self
         excess = (due - room) / room + late * days / (room * _LATE_DAYS)
-        steps = days / SMOOTHING_DAYS * max(-1.0, min(1.0, excess))
+        haste = _IDLE_HASTE if room - due >= 1 and not late else 1.0
+        steps = haste * days / SMOOTHING_DAYS * max(-1.0, min(1.0, excess))
         return Threshold(min(_HIGHEST, max(_LOWEST, self.value * math.exp(steps))))

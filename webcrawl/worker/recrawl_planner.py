@@ -306,9 +306,8 @@ class RecrawlPlanner:
             # some may be queued: the engine knows which
             await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
             raise
-        if not is_early:
-            # pages of a host that has enough of them say nothing of the capacity of the crawl
-            self._minute.due += outcomes.count(QUEUED)
+        # pages of a host that has enough of them say nothing of the capacity of the crawl
+        self._minute.due += outcomes.count(QUEUED)
         for (page, _), outcome in zip(pages, outcomes, strict=True):
             if outcome == DROPPED:
                 dates.append((page, None))

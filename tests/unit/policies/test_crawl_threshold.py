@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, strategies as st
@@ -16,6 +17,9 @@ PAGES = [
     RecrawlCandidate(SOURCE.paretovariate(1.2), ChangeRate(2.0, 2.0 * SOURCE.paretovariate(0.5)))
     for _ in range(300)
 ]
+
+
+CAPACITY = 30.0
 
 
 def demand(threshold: Threshold) -> float:
@@ -37,30 +41,50 @@ def test_bounds_count_against_the_capacity() -> None:
     assert Threshold.for_capacity(PAGES, len(PAGES), 1.0, Bounds(longest=1.0)).value > 1e6
 
 
-@pytest.mark.parametrize("start", [0.03, 1.0, 300.0])
-def test_it_approaches_the_capacity_from_any_start(start: float) -> None:
-    """The pages are planned and fetched each hour, for a quarter. If there is room, the next two have their turns."""
-    capacity, hour, threshold = 30.0, 1 / 24, Threshold(start)
+def followed(pages: list[RecrawlCandidate], start: float, days: int) -> Iterator[tuple[Threshold, int]]:
+    """Plans and fetches pages each hour, 30 a day; yields the threshold and the late pages. Two may be early."""
+    hour, threshold = 1 / 24, Threshold(start)
     source = random.Random(1)
-    last = [-source.uniform(0, 10) for _ in PAGES]
-    dates = [visit + turn_days(page.ripe_days(start)) for visit, page in zip(last, PAGES, strict=True)]
+    last = [-source.uniform(0, 10) for _ in pages]
+    dates = [visit + turn_days(page.ripe_days(start)) for visit, page in zip(last, pages, strict=True)]
     left, late = 0.0, 0
-    for step in range(90 * 24):
+    for step in range(days * 24):
         now, fetched, early = step * hour, 0, 2
-        left = min(left, 1.0) + capacity * hour
-        for number in sorted(range(len(PAGES)), key=dates.__getitem__):
+        left = min(left, 1.0) + CAPACITY * hour
+        for number in sorted(range(len(pages)), key=dates.__getitem__):
             is_early = dates[number] > now
             early -= is_early
             if left < 1 or early < 0:
                 break
-            days = PAGES[number].ripe_days(threshold.value)
-            if is_due(days, now - last[number]):
-                left, fetched, last[number] = left - 1, fetched + (not is_early), now
-            dates[number] = last[number] + turn_days(days, now - last[number])
+            ripe = pages[number].ripe_days(threshold.value)
+            if is_due(ripe, now - last[number]):
+                left, fetched, last[number] = left - 1, fetched + 1, now
+            dates[number] = last[number] + turn_days(ripe, now - last[number])
         before, late = late, sum(date <= now for date in dates)
-        threshold = threshold.followed(hour, capacity * hour, fetched + late - before, late)
-    assert demand(threshold) == pytest.approx(capacity, rel=0.5)
-    assert late < capacity
+        threshold = threshold.followed(hour, CAPACITY * hour, fetched + late - before, late)
+        yield threshold, late
+
+
+@pytest.mark.parametrize("start", [0.03, 1.0, 300.0])
+def test_it_approaches_the_capacity_from_any_start(start: float) -> None:
+    *_, (threshold, late) = followed(PAGES, start, 90)
+    assert demand(threshold) == pytest.approx(CAPACITY, rel=0.5)
+    assert late < CAPACITY
+
+
+def test_it_stays_while_early_pages_fill_the_capacity() -> None:
+    """Equal pages are all due after the same time, so all of the first cycle are fetched before they are due."""
+    pages = [RecrawlCandidate(1.0, ChangeRate(0.4, 4.0))] * len(PAGES)
+    start = Threshold.for_capacity(pages, len(pages), CAPACITY).value
+    values = [threshold.value for threshold, _ in followed(pages, start, 20)]
+    assert start / 2 < min(values) < max(values) < 1.5 * start
+
+
+def test_it_falls_fast_only_while_fetches_are_left_over() -> None:
+    idle, busy = (Threshold(1.0).followed(0.01, 10, 5, late).value for late in (0, 1))
+    saturated = Threshold(1.0).followed(0.01, 1.2, 1, 0).value
+    assert idle < 1 - 3 * (1 - busy) < 1
+    assert saturated > 1 - (1 - busy)
 
 
 @given(st.floats(1e-3, 1e3), st.floats(0.01, 1e4), st.floats(0, 1e6), st.floats(0, 1e7))

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-duplicates bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -184,8 +184,8 @@ first-hour: .venv/.dev ## Run every command of README, tutorial and docs/start i
 replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
 
-bench-duplicates: .venv/.dev ## Measure the index of near-duplicates, or the main part of pages; ARGS="--annotated FILE"
-	@$(BIN)/python -m benchmarks.duplicates $(ARGS)
+bench-texts: .venv/.dev ## Measure how well the main part of pages is found; ARGS="--annotated FILE"
+	@$(BIN)/python -m benchmarks.texts $(ARGS)
 
 chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import resource
 from collections import Counter
@@ -14,7 +13,6 @@ import pytest
 from benchmarks import (
     command,
     compare,
-    duplicates,
     hostile,
     hostile_servers,
     long,
@@ -165,20 +163,6 @@ def test_main_parts_are_compared_by_their_annotations() -> None:
     page = main_parts.AnnotatedPage("http://a.test/", b"", ["a", "b"], ["c", "d"])
     assert main_parts.measured([page], {page.url: "a c"}) == (0.5, 0.5, 0.5)
     assert main_parts.measured([page], {page.url: ""}) == (0.0, 0.0, 0.0)
-
-
-@pytest.mark.slow
-def test_index_lookups_are_measured_with_one_and_two_clients(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(duplicates, "LOOKED_UP", 50)
-    file = tmp_path / "figures.json"
-    duplicates.report_index(2_000, file)
-    figures = json.loads(file.read_text())
-    reported = [(cost["texts"], cost["clients"], cost["found"]) for cost in figures["lookups"]]
-    assert reported == [("first", 2, 0), ("new", 1, 0), ("near", 1, 50), ("new", 2, 0), ("near", 2, 100)]
-    assert all(cost["each_second"] > 0 and cost["client_cpu"] > 0 for cost in figures["lookups"])
-    assert figures["bytes_each"] > 100
 
 
 def outcome(seconds: float | None = 13.0, gap: float = 0.3, worker: float = 200.0) -> hostile.Outcome:

@@ -169,7 +169,7 @@ bench-recrawl: .venv/.dev ## Simulate policies of fetching known pages again, th
 	@$(BIN)/python -m benchmarks.recrawl $(ARGS)
 	@$(BIN)/python -m benchmarks.recrawl_crawl $(CRAWL)
 
-bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS="--hubs 40 --articles 2000 --day 120"
+bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS="--hubs 200 --articles 20000 --day 1500 --threshold 1e-4"
 	@$(BIN)/python -m benchmarks.news $(ARGS)
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import resource
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
@@ -226,6 +227,17 @@ def test_articles_appear_on_their_hubs_over_the_day() -> None:
     assert web.page(host, path, appears - 0.001) is None
     assert web.page(host, path, appears) is not None
     assert (web.page(host, "/section0/", 0) or "").count("/section0/story-") == ARCHIVE
+
+
+def test_visits_of_all_pages_at_one_interval_take_as_many_requests() -> None:
+    """Two turns of all pages, or three."""
+    options = Namespace(hubs=40, articles=2_000, day=300.0, delay=0.1)
+    intervals = [
+        news.interval_of(news.NewsDelays("ours", requests, 0, 0.0, 1.0, 1.0, 1.0), options)
+        for requests in (1_720, 3_440)
+    ]
+    assert intervals[0] == pytest.approx(149, abs=2)
+    assert intervals[1] == pytest.approx(95, abs=2)
 
 
 def test_articles_that_were_not_fetched_wait_until_the_end_of_the_day() -> None:

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-micro bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -149,9 +149,6 @@ bench: .venv/.dev ## Compare crawls of the same pages by this project and others
 
 bench-pair: .venv/.dev ## Compare the CPU of two crawls that run at the same time; ARGS="--of full-stored --to full"
 	@$(BIN)/python -m benchmarks.pair $(ARGS)
-
-bench-micro: .venv/.dev ## Measure each step of processing a page; ARGS="-k links --benchmark-json=FILE"
-	@$(BIN)/python -m pytest -o addopts=--import-mode=importlib --benchmark-columns=min,median,rounds benchmarks/micro $(ARGS)
 
 bench-long: .venv/.dev ## Check memory and pace in a crawl of 100,000 generated pages; ARGS="--pages 20000"
 	@$(BIN)/python -m benchmarks.long $(ARGS)

@@ -35,19 +35,27 @@
 --   worths         of the further URLs; empty if importance is off
 --   urls           the further URLs: index, entry, index, entry...
 local now = now_ms()
-local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, next
-local key, N = P .. 'lease:' .. host, P .. 'n'
+local key, turn, N = P .. 'lease:' .. host, turn_key(H, host), P .. 'n'
 
-local function free_host()
-  redis.call('HSET', turn_key(H, host), own_field(H, host, 'failures'), failures)
-  let_go(H, host, now, pause_ms, quiet_ms, asked == '1')
+local function free_host(fields)
+  let_go(H, host, now, pause_ms, quiet_ms, asked == '1', failures, fields)
   wake_behind(P, H, host, now)
 end
 
-if not holds(P, H, host, token) then
+-- the fields of the lease: its token, the index of its next URL, and the URLs
+local names, lease = {'token', 'next'}, {}
+for i = 1, n_url do names[i + 2] = (url_at(i)) end
+for from = 1, #names, 1000 do
+  local values = redis.call('HMGET', key, unpack(names, from, math.min(from + 999, #names)))
+  for i, value in ipairs(values) do lease[names[from + i - 1]] = value end
+end
+local holds_it, due, shares = unpack(redis.call('HMGET', turn, 'holder', 'until', 'shares'))
+local is_held = holds_it == holder(P, H, host, token)
+shares = shares and cmsgpack.unpack(shares)
+if lease.token ~= token or not is_held then
   redis.call('HINCRBY', N, 'refused', 1)
   -- the lease was taken back, but the host is still held for it
-  if pause_ms >= 0 and is_holder(P, H, host, token) then free_host() end
+  if pause_ms >= 0 and is_held then free_host() end
   return {}
 end
 
@@ -59,26 +67,25 @@ end
 if over ~= '' then set_over_budget(P, record_of(P, host), over) end
 
 local LINKS, FAILED = 1, 2
-local settled, host_pages, host_bytes, errors, credits, credited = 0, 0, 0, 0, {}, conf_of(P).credit
+local settled, done, host_pages, host_bytes, errors, credits, credited = {}, 0, 0, 0, 0, {}, conf_of(P).credit
 for i = 1, n_url do
   local index, verdict, delay_ms, reason, next_class, pages, bytes, flags = url_at(i)
-  local entry = redis.call('HGET', key, index)
+  local entry = lease[index]
   if credited then credits[i] = 0 end
   if entry then
-    redis.call('HDEL', key, index)
+    settled[#settled + 1], lease[index] = index, nil
     moved(P, host, {entry})
-    settled, host_pages, host_bytes = settled + 1, host_pages + pages, host_bytes + bytes
+    host_pages, host_bytes = host_pages + pages, host_bytes + bytes
     if bit.band(flags, FAILED) ~= 0 then errors = errors + 1 end
     if credited and (verdict == 'done' or verdict == 'again') then
       local url = host .. path_of(entry)
       if bit.band(flags, LINKS) ~= 0 then credits[i] = giver.to_links(P, url, purse) else giver.to_lambda(P, url) end
     end
+    if verdict == 'done' or verdict == 'again' then done = done + 1 end
     if verdict == 'done' then
-      redis.call('HINCRBY', N, 'done', 1)
       plan.settle(P, host, entry, now)
     elseif verdict == 'again' then
       -- a URL that is rescheduled twice comes back once, at the later time
-      redis.call('HINCRBY', N, 'done', 1)
       local member = delayed('-', host, dated(with_counters_reset(classes.changed(entry, next_class or classes.of(entry)))))
       redis.call('HINCRBY', N, 'scheduled', redis.call('ZADD', P .. 'scheduled', now + delay_ms, member))
       plan.add(P, host, entry, now + delay_ms)
@@ -95,19 +102,20 @@ for i = 1, n_url do
     end
   end
 end
+for from = 1, #settled, 1000 do redis.call('HDEL', key, unpack(settled, from, math.min(from + 999, #settled))) end
+if done > 0 then redis.call('HINCRBY', N, 'done', done) end
 giver.fill(P, purse, now)
-redis.call('HINCRBY', N, 'leased', -settled)
-redis.call('HSET', turn_key(H, host), 'gap', gap_ms)
-if answered == '1' then redis.call('HSET', turn_key(H, host), 'answered', 1) end
 spend(P, host, host_pages, host_bytes)
 if errors > 0 then redis.call('HINCRBY', P .. 'errors', host, errors) end
+local fields = {'gap', gap_ms}
+if answered == '1' then fields[3], fields[4] = 'answered', 1 end
 
 local worths, urls = {}, {}
 if pause_ms >= 0 then
+  if #settled > 0 then redis.call('HINCRBY', N, 'leased', -#settled) end
   give_back(P, host, nil)
-  local shares = redis.call('HGET', turn_key(H, host), 'shares')
-  if shares then sharing.take(P, H, host, cmsgpack.unpack(shares), 0, now) end
-  free_host()
+  if shares then sharing.take(P, H, host, shares, 0, now) end
+  free_host(fields)
   make_ready(P, H, host, now)
   save_ledger(P)
   return {credits, worths, urls}
@@ -127,27 +135,26 @@ local function must_wait()
   return standing(P, record) == LOWEST and slow_gap(P, H, record) > 0
 end
 
-hold(P, H, host, token, now + lease_ms)
-local record = redis.call('HMGET', turn_key(H, host), 'until', 'shares')
-local blocked = (tonumber(record[1]) or 0) > now
+-- like `hold`, without what it has done before
+redis.call('ZADD', P .. 'leases', now + lease_ms, host)
+redis.call('HSET', turn, 'held', now + lease_ms, unpack(fields))
+local blocked = (tonumber(due) or 0) > now
 local wanted = more > 0 and by_name(H) and #names_behind(P, H, host) > 0
-if record[2] then
-  local _, any = sharing.who_waits(P, cmsgpack.unpack(record[2]), now)
+if shares then
+  local _, any = sharing.who_waits(P, shares, now)
   wanted = wanted or any
 end
 rota.read_classes(class_turns)
 if more > 0 and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then
-  local out = redis.call('HLEN', key) - LEASE_FIELDS
   local entries
-  entries, worths = pop(P, host, allowance(P, host, more, out, limits), better_than, share)
-  local first = redis.call('HINCRBY', key, 'next', #entries) - #entries
-  for i, entry in ipairs(entries) do
-    redis.call('HSET', key, first + i - 1, entry)
-    urls[#urls + 1] = first + i - 1
-    urls[#urls + 1] = entry
+  entries, worths = pop(P, host, allowance(P, host, more, limits, key), better_than, share)
+  for i, entry in ipairs(entries) do urls[2 * i - 1], urls[2 * i] = lease.next + i - 1, entry end
+  if #entries > 0 then
+    redis.call('HSET', key, 'next', lease.next + #entries, unpack(urls))
+    redis.call('HINCRBY', N, 'queued', -#entries)
   end
-  redis.call('HINCRBY', N, 'queued', -#entries)
-  redis.call('HINCRBY', N, 'leased', #entries)
 end
+local leased = #urls / 2 - #settled
+if leased ~= 0 then redis.call('HINCRBY', N, 'leased', leased) end
 save_ledger(P)
 return {credits, worths, urls}

@@ -31,7 +31,7 @@
 local now = now_ms()
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local SPARE = 64 -- hosts of a level among which a class is chosen, besides those that are wanted
-local leases, given, passed_over = {}, {}, 0
+local leases, given, passed_over, leased = {}, {}, 0, 0
 
 -- a late call, whose caller no longer waits for the reply
 if tonumber(number) <= last_given(P, caller) then return leases end
@@ -55,7 +55,7 @@ end
 local function lease(record, level, strays)
   local host = record.host
   local function put_off(due) redis.call('ZADD', P .. 'ready:' .. level, due, record.name) end
-  local known = redis.call('HMGET', turn_key(H, host), 'until', 'held', 'shares', 'holder')
+  local known = redis.call('HMGET', turn_key(H, host), 'until', 'held', 'shares', 'holder', fields_of_lease(H, host))
   local due, held = tonumber(known[1]) or 0, tonumber(known[2]) or 0
   local shares = known[3] and cmsgpack.unpack(known[3])
   -- a host with the same name has the turn; an expired lease must be reaped first, because its worker may just have asked
@@ -70,7 +70,7 @@ local function lease(record, level, strays)
     sharing.ask(P, H, host, shares, now)
   end
   if due > now then return put_off(due) end
-  local allowed = allowance(P, host, urls, 0, limits)
+  local allowed = allowance(P, host, urls, limits)
   if allowed == 0 then return park(P, host, 'budget') end
   if shares then
     local before_us, others = sharing.who_waits(P, shares, now)
@@ -97,9 +97,8 @@ local function lease(record, level, strays)
   hold(P, H, host, token, now + lease_ms)
   if strays or level == LOWEST then redis.call('SADD', P .. 'lowest', host) end
   if strays then redis.call('SADD', P .. 'strays', host) end
-  redis.call('HINCRBY', P .. 'n', 'queued', -#entries)
-  redis.call('HINCRBY', P .. 'n', 'leased', #entries)
-  leases[#leases + 1] = lease_of(P, H, host, token, flat, now, worths)
+  leased = leased + #entries
+  leases[#leases + 1] = lease_of(P, H, host, token, flat, now, worths, unpack(known, 5, 9))
   given[#given + 1] = host
   given[#given + 1] = token
 end
@@ -110,6 +109,7 @@ local function lease_at(list, level, n)
   while #leases < enough and passed_over < MOST_PASSED_OVER do
     local due_hosts, had = take_due(P, H, list, level, enough - #leases, now), #leases
     if #due_hosts == 0 then return false end
+    trust.read(P, due_hosts)
     for _, record in ipairs(due_hosts) do
       if level_at_hand(P, record) == level then lease(record, level) end
       save_record(P, record)
@@ -227,5 +227,11 @@ end
 local text = turn and #leases > 0 and rota.changed(turn)
 if text then redis.call('SET', P .. 'turn', text) end
 save_ledger(P)
-if #leases > 0 then remember_given(P, caller, number, given, lease_ms) end
+if #leases > 0 then
+  redis.call('HINCRBY', P .. 'n', 'queued', -leased)
+  redis.call('HINCRBY', P .. 'n', 'leased', leased)
+  save_token(H)
+  add_records(P, leases)
+  remember_given(P, caller, number, given, lease_ms)
+end
 return leases

@@ -39,7 +39,9 @@ for i = 1, #given, 2 do
         urls[#urls + 1] = fields[j + 1]
       end
     end
-    leases[#leases + 1] = lease_of(P, H, host, token, urls, now)
+    local known = redis.call('HMGET', turn_key(H, host), fields_of_lease(H, host))
+    leases[#leases + 1] = lease_of(P, H, host, token, urls, now, nil, unpack(known, 1, 5))
   end
 end
+add_records(P, leases)
 return leases

@@ -55,30 +55,42 @@ local function limit_of(P, host, which, default, ruled)
   return tonumber(limit)
 end
 
--- Returns how many of the `wanted` URLs the host's budget allows, with `out` URLs handed out already.
-local function allowance(P, host, wanted, out, default)
+local function token_key(H) return (string.gsub(H, '%a+:$', 'token')) end
+
+-- Returns how many of the `wanted` URLs the host's budget allows. URLs of its `lease` count, if that key is given.
+local LEASE_FIELDS = 3 -- fields of a lease besides its URLs: token, worker, next
+local function allowance(P, host, wanted, default, lease)
   local pages, bytes = limit_of(P, host, '^(%S+)', default, RULED), limit_of(P, host, '^%S+ (%S+)', default)
   if not pages and not bytes then return wanted end
-  local spent = redis.call('HGET', P .. 'spent', host) or '0 0'
-  local had_pages, had_bytes = string.match(spent, '^(%d+) (%d+)')
-  if bytes and tonumber(had_bytes) >= bytes then return 0 end
+  local had_pages, had_bytes = spent_by(P, record_of(P, host))
+  if bytes and had_bytes >= bytes then return 0 end
+  local out = pages and lease and redis.call('HLEN', lease) - LEASE_FIELDS or 0
   return pages and math.max(0, math.min(wanted, pages - had_pages - out)) or wanted
 end
 
 local function spend(P, host, pages, bytes)
   if pages == 0 and bytes == 0 then return end
-  local had_pages, had_bytes = string.match(redis.call('HGET', P .. 'spent', host) or '0 0', '^(%d+) (%d+)')
-  redis.call('HSET', P .. 'spent', host, string.format('%.0f %.0f', had_pages + pages, had_bytes + bytes))
+  local record = record_of(P, host)
+  local had_pages, had_bytes = spent_by(P, record)
+  record.spent = string.format('%.0f %.0f', had_pages + pages, had_bytes + bytes)
+  redis.call('HSET', P .. 'spent', host, record.spent)
 end
 
 -- Returns a fencing token, larger than any before, even if the server has lost its last writes. It is text, because a Lua
--- number of this size would lose digits when printed.
+-- number of this size would lose digits when printed. Call save_token last.
+local last_token
 local function next_token(H)
-  local key, t = string.gsub(H, '%a+:$', 'token'), redis.call('TIME')
-  local token = math.max((tonumber(redis.call('GET', key)) or 0) + 1, now_ms() * 1000 + t[2] % 1000)
-  local text = string.format('%.0f', token)
-  redis.call('SET', key, text)
-  return text
+  if last_token then
+    last_token = last_token + 1
+  else
+    local t = redis.call('TIME')
+    last_token = math.max((tonumber(redis.call('GET', token_key(H))) or 0) + 1, now_ms() * 1000 + t[2] % 1000)
+  end
+  return string.format('%.0f', last_token)
+end
+
+local function save_token(H)
+  if last_token then redis.call('SET', token_key(H), string.format('%.0f', last_token)) end
 end
 
 -- Returns the name of a turn's holder, which tells crawls apart: another crawl may lease the host after this lease expires.
@@ -135,17 +147,31 @@ local function hold(P, H, host, token, expiry)
   redis.call('PERSIST', turn_key(H, host))
 end
 
--- Returns a lease as in the replies of lease.lua and regain.lua; see their headers.
-local function lease_of(P, H, host, token, urls, now, worths)
-  local failures, forgiven = own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
-  local record = redis.call('HMGET', turn_key(H, host), failures, forgiven, 'delay', 'answered', 'gap')
-  failures = now < (tonumber(record[2]) or 0) and tonumber(record[1]) or 0
-  local delay_ms, answered, gap_ms = tonumber(record[3]) or -1, record[4] and 1 or 0, tonumber(record[5]) or 0
-  local ruled_pages, patterns = ruled_pages(P, host), redis.call('HGET', P .. 'patterns', host) or ''
-  local dust, dust_off = redis.call('HGET', P .. 'dust', host), redis.call('HGET', P .. 'dust_off', host)
-  local over = over_report(P, record_of(P, host))
+-- Returns the fields of a politeness record that lease_of takes.
+local function fields_of_lease(H, host)
+  return own_field(H, host, 'failures'), own_field(H, host, 'forgiven'), 'delay', 'answered', 'gap'
+end
+
+-- Returns a lease as in the replies of lease.lua and regain.lua; see their headers. Call add_records last.
+local function lease_of(P, H, host, token, urls, now, worths, failures, forgiven, delay, answered, gap)
+  failures = now < (tonumber(forgiven) or 0) and tonumber(failures) or 0
+  local delay_ms, answered, gap_ms = tonumber(delay) or -1, answered and 1 or 0, tonumber(gap) or 0
+  local over, ruled_pages, patterns, dust, dust_off = over_report(P, record_of(P, host)), ruled_pages(P, host), '', false, false
   worths = worths or {}
   return {host, token, failures, delay_ms, urls, answered, worths, ruled_pages, patterns, gap_ms, dust, dust_off, over}
+end
+
+-- Adds to leases what workers have learned of the hosts.
+local function add_records(P, leases)
+  for from = 1, #leases, 1000 do
+    local hosts = {}
+    for i = from, math.min(from + 999, #leases) do hosts[#hosts + 1] = leases[i][1] end
+    for column, name in pairs({[9] = 'patterns', [11] = 'dust', [12] = 'dust_off'}) do
+      for i, known in ipairs(redis.call('HMGET', P .. name, unpack(hosts))) do
+        if known then leases[from + i - 1][column] = known end
+      end
+    end
+  end
 end
 
 -- Returns the number of a caller's last lease call and the leases that it gave: host, token, host, token... They are kept
@@ -204,20 +230,27 @@ local function forget_at(H, host, time)
   if redis.call('HEXISTS', key, 'kept') == 0 then redis.call('PEXPIRE', key, time - now_ms()) end
 end
 
--- Ends the hold on a host, which is then not leased for `pause` ms. `asked`: a Retry-After asked for the pause. The record of
--- a name has only the failures of failing hosts.
-local function let_go(H, host, now, pause, quiet, asked)
+-- Ends the hold on a host, which is then not leased for `pause` ms. `asked`: a Retry-After asked for the pause; `failed`: its
+-- failures in a row, nil if they are as before; `set`: further fields, name, value... The record of a name has only the failures
+-- of failing hosts.
+local function let_go(H, host, now, pause, quiet, asked, failed, set)
   local key, failures, forgiven = turn_key(H, host), own_field(H, host, 'failures'), own_field(H, host, 'forgiven')
-  local due = math.max(tonumber(redis.call('HGET', key, 'until')) or 0, now + pause)
-  redis.call('HDEL', key, 'held', 'holder', 'asked')
-  redis.call('HSET', key, 'until', due)
-  if asked then redis.call('HSET', key, 'asked', 1) end
-  if not by_name(H) or (tonumber(redis.call('HGET', key, failures)) or 0) > 0 then
-    redis.call('HSET', key, forgiven, due + quiet)
+  local known = redis.call('HMGET', key, 'until', 'kept', failures)
+  local due = math.max(tonumber(known[1]) or 0, now + pause)
+  local drop = {'held', 'holder'}
+  set = set or {}
+  set[#set + 1], set[#set + 2] = 'until', due
+  if asked then set[#set + 1], set[#set + 2] = 'asked', 1 else drop[3] = 'asked' end
+  failed = failed or known[3]
+  if not by_name(H) or (tonumber(failed) or 0) > 0 then
+    set[#set + 1], set[#set + 2] = forgiven, due + quiet
+    if failed then set[#set + 1], set[#set + 2] = failures, failed end
   else
-    redis.call('HDEL', key, failures, forgiven)
+    drop[#drop + 1], drop[#drop + 2] = failures, forgiven
   end
-  forget_at(H, host, due + quiet)
+  redis.call('HDEL', key, unpack(drop))
+  redis.call('HSET', key, unpack(set))
+  if not known[2] then redis.call('PEXPIRE', key, due + quiet - now_ms()) end
 end
 
 -- Keeps the hold on a host whose lease was taken from a live worker. The worker may send requests until it notices, so the

@@ -74,9 +74,11 @@ end
 -- the records, and checks whether the hosts may still be leased.
 local function take_due(P, H, list, level, n, now)
   let_come(P, H, level, now)
-  local due_hosts = {}
-  for i, name in ipairs(redis.call('LPOP', P .. list .. level, math.min(n, 1000)) or {}) do
-    local record = record_of(P, host_of(name))
+  local due_hosts, names = {}, redis.call('LPOP', P .. list .. level, math.min(n, 1000))
+  if not names then return due_hosts end
+  local stored = redis.call('HMGET', P .. 'queued', unpack(names))
+  for i, name in ipairs(names) do
+    local record = record_of(P, host_of(name), stored[i])
     record.listed = bit.band(record.listed, bit.bnot(bit.lshift(1, level)))
     due_hosts[i] = record
   end

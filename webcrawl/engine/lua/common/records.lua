@@ -13,18 +13,18 @@ local function host_of(name)
   return string.find(name, '://', 1, true) and name or 'https://' .. name
 end
 
--- Returns the record of a host, the same table throughout a script:
+-- Returns the record of a host, the same table throughout a script; `stored` saves reading it:
 --   mask    its levels from 0 to 7; in the second byte, the levels whose hot lists are closed
 --   others  number of its URLs at other levels, or of queues of a class; the sorted set `levels:<host>` has these levels
 --   few     its entries, all of one level from 0 to 7, each after its length; nil if the entries are in lists
 --   listed  the levels in whose `due` or `new` list the host is, see ready.lua
 --   stored  its bytes: `listed`, then `few`, or else the two bytes of the mask and, unless it is 0, `others`
 local records = {}
-local function record_of(P, host)
+local function record_of(P, host, stored)
   local record = records[host]
   if record then return record end
   local name = name_of(host)
-  local stored = redis.call('HGET', P .. 'queued', name)
+  if stored == nil then stored = redis.call('HGET', P .. 'queued', name) end
   record = {host = host, name = name, stored = stored, mask = 0, others = 0, listed = 0}
   if stored then
     record.listed = string.byte(stored)
@@ -54,6 +54,14 @@ local function save_record(P, record)
   if bytes then redis.call('HSET', P .. 'queued', record.name, bytes)
   else redis.call('HDEL', P .. 'queued', record.name) end
   record.stored = bytes
+end
+
+-- Returns the pages and the bytes that were received from a host.
+local function spent_by(P, record)
+  if record.spent == nil then record.spent = redis.call('HGET', P .. 'spent', record.host) end
+  if not record.spent then return 0, 0 end
+  local pages, bytes = string.match(record.spent, '^(%d+) (%d+)')
+  return tonumber(pages), tonumber(bytes)
 end
 
 local function has_urls(record) return record.mask ~= 0 or record.others > 0 end
@@ -151,8 +159,12 @@ local function keep_few(record, entries)
 end
 
 -- Whether a host is parked: an operator blocked it or its budget is spent. It keeps its URLs but is not leased.
+local any_parked
 local function is_parked(P, host)
   local record = record_of(P, host)
-  if record.parked == nil then record.parked = redis.call('HEXISTS', P .. 'parked', host) == 1 end
+  if record.parked == nil then
+    if any_parked == nil then any_parked = redis.call('EXISTS', P .. 'parked') == 1 end
+    record.parked = any_parked and redis.call('HEXISTS', P .. 'parked', host) == 1
+  end
   return record.parked
 end

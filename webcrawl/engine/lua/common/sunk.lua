@@ -71,8 +71,10 @@ end
 
 -- Returns the ms between two turns of a host's owner; 0 if its hosts are asked as often as others.
 local function slow_gap(P, H, record)
-  local owner, each, at_once, usual, shards, longest = over_budget(P, record), slowness(P)
-  if not owner or at_once == 0 then return 0 end
+  local owner = over_budget(P, record)
+  if not owner then return 0 end
+  local each, at_once, usual, shards, longest = slowness(P)
+  if at_once == 0 then return 0 end
   local factor = math.min(longest, math.max(1, each * penalty_of(P, owner)))
   local widely = sank_widely(P, record)
   if not widely and factor == 1 then return 0 end

@@ -1,15 +1,25 @@
 -- The trust of hosts (webcrawl.policies.trust). A host ahead of its share is in `wary` instead of the lists of ready hosts. A
 -- table, because a script may have 200 local names.
-local trust = {UNKNOWN = 1e15, OVER = 4}
+local trust = {UNKNOWN = 1e15, OVER = 4, stored = {}}
 -- Returns what a host got, what it has left to give, and to how many hosts it gave.
 function trust.of(P, host)
-  local stored = redis.call('HGET', P .. 'trust', host)
+  local stored = trust.stored[host]
+  if stored == nil then stored = redis.call('HGET', P .. 'trust', host) end
   if not stored then return 0, 0, 0 end
   return struct.unpack('<ddI4', stored)
 end
+-- Reads together what decides whether up to a thousand hosts are ahead of their shares.
+function trust.read(P, host_records)
+  if #host_records == 0 or trust.limits(P) == math.huge then return end
+  local hosts = {}
+  for i, record in ipairs(host_records) do hosts[i] = record.host end
+  local stored, spent = redis.call('HMGET', P .. 'trust', unpack(hosts)), redis.call('HMGET', P .. 'spent', unpack(hosts))
+  for i, record in ipairs(host_records) do trust.stored[record.host], record.spent = stored[i], spent[i] end
+end
 -- Stores the trust of a host, and adds to the sum of the shard.
 function trust.put(P, host, amount, left, given, more)
-  redis.call('HSET', P .. 'trust', host, struct.pack('<ddI4', amount, left, given))
+  trust.stored[host] = struct.pack('<ddI4', amount, left, given)
+  redis.call('HSET', P .. 'trust', host, trust.stored[host])
   if more > 0 then redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', more)) end
 end
 -- Returns the most that a page may cost, and how many pages that cost more may be fetched now (-1 for any number).
@@ -23,9 +33,9 @@ end
 -- Returns the cost of the next page of a host: pages for each unit of trust; more over a budget, while hosts with better
 -- URLs slow the host down.
 function trust.cost(P, H, record)
-  local amount, spent = trust.of(P, record.host), redis.call('HGET', P .. 'spent', record.host)
+  local amount = trust.of(P, record.host)
   if amount == 0 then return trust.UNKNOWN end
-  local cost = ((spent and tonumber(string.match(spent, '^%d+')) or 0) + 1) / amount
+  local cost = (spent_by(P, record) + 1) / amount
   if slow_gap(P, H, record) > 0 then cost = cost * trust.OVER end
   return math.min(trust.UNKNOWN, cost)
 end

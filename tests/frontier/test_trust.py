@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -12,10 +13,14 @@ from redis import Redis
 
 from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, past
+from webcrawl.errors import EngineUnavailable
 from webcrawl.frontier import Candidate, Frontier
-from webcrawl.frontier.ledger import owners
+from webcrawl.frontier.ledger import Ledger, owners
 from webcrawl.frontier.trust import Discovery, TrustLedger
 from webcrawl.policies.trust import FEW, KEPT, SEED, Fairness, give
+from webcrawl.worker.budgets import Budgets
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
+from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.trust import Trust
 
 Frontiers = Callable[..., Frontier]
@@ -173,6 +178,42 @@ async def test_a_worker_names_seeds_and_passes_on_what_pages_link_to(frontier: F
         await trust.send()
     names = (SEEDED, LINKED, "https://chosen.test", STRANGER)
     assert [await ledger.trust(host) for host in names] == [SEED, KEPT * SEED / (1 + FEW), SEED, 0]
+
+
+async def test_a_worker_that_ends_passes_on_what_it_has_noted_last(frontier: Frontier) -> None:
+    ledger = ledger_of(frontier)
+    trust = Trust(ledger, 1.0, limited=True)
+    trust.name(Candidate(SEEDED, "/", 1))
+    trust.link(SEEDED, LINKED)
+    await Budgets(Ledger(frontier.engine, frontier.keys), 1.0, trust).send_last()
+    assert await ledger.trust(LINKED) == KEPT * SEED / (1 + FEW)
+
+
+async def test_a_failing_engine_forgets_no_seed(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledger_of(frontier)
+    trust = Trust(ledger, 1.0, limited=True)
+    trust.name(Candidate(SEEDED, "/", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(frontier.engine, "run_all", AsyncMock(side_effect=EngineUnavailable("away")))
+        with pytest.raises(EngineUnavailable):
+            await trust.send()
+    await trust.send()
+    assert await ledger.trust(SEEDED) == SEED
+
+
+async def test_seeds_that_a_killed_engine_has_lost_are_trusted_again(frontier: Frontier) -> None:
+    trust = Trust(ledger_of(frontier), 1.0, limited=True)
+    budgets = Budgets(Ledger(frontier.engine, frontier.keys), 1.0, trust)
+    intake = LinkIntake(frontier, Counter(), HostRecords(KnownPatterns(), Dust(), budgets))
+    intake.add(page(f"{SEEDED}/"))
+    await intake.send(AsyncMock())
+    await trust.send()
+    await frontier.engine.client.flushall()
+    intake.engine_restarted()
+    await trust.send()
+    assert await ledger_of(frontier).trust(SEEDED) == SEED
 
 
 async def test_strangers_wait_from_the_first_report_of_a_worker(frontier_of: Frontiers) -> None:

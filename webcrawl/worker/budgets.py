@@ -130,6 +130,8 @@ class Budgets:
         """Sends the last counts, when the worker ends."""
         entries, self._entries = self._entries, {}
         await self._ledger.add(entries)
+        if self.trust:
+            await self.trust.send_last()
 
     def _entry(self, owner: str) -> BudgetEntry:
         return self._entries.setdefault(owner, BudgetEntry())

@@ -87,8 +87,7 @@ class LinkIntake:
 
     def add(self, candidate: Candidate) -> bool:
         """Queues a URL to be sent; returns False if this worker added it recently."""
-        if candidate.rise is None and self.records.budgets and (trust := self.records.budgets.trust):
-            trust.name(candidate)
+        self._name(candidate)
         if candidate.fingerprint is not None:
             if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
                 self._counters["cache_hits"] += 1
@@ -243,6 +242,8 @@ class LinkIntake:
         lost = [candidate for batch in batches for candidate in batch]
         self._waiting[:0] = lost
         self.sent -= len(lost)
+        for candidate in lost:
+            self._name(candidate)
         if self.credit:
             self.credit.forget()
 
@@ -250,6 +251,11 @@ class LinkIntake:
         """Saves the Bloom filter."""
         if self._bloom is not None:
             self._bloom.save()
+
+    def _name(self, candidate: Candidate) -> None:
+        """Notes for the trust of hosts that a request was made, unless it is a link that a page has."""
+        if candidate.rise is None and self.records.budgets and (trust := self.records.budgets.trust):
+            trust.name(candidate)
 
     def _keep_losable(self, batch: Sequence[Candidate], now: float) -> None:
         self._losable.append((now, batch))

@@ -17,7 +17,7 @@ _EVERY_SECONDS = 0.5
 class Trust:
     """Collects which hosts are named and linked to, and sends it from time to time.
 
-    What was found in the last second is lost if the worker is killed.
+    What was noted in the last second is lost if the worker is killed. Then trust is missing, but never made.
     """
 
     def __init__(self, ledger: TrustLedger, delay: float, *, limited: bool) -> None:
@@ -40,12 +40,24 @@ class Trust:
         self._news.linked[source][host] = owners(source)[-1] == owners(host)[-1]
 
     async def send(self) -> None:
-        """Sends what was news, and looks from time to time which hosts have to wait."""
+        """Sends what was news, and looks from time to time which hosts have to wait.
+
+        If the engine fails, hosts are named again, because that adds nothing twice; what hosts gave is lost.
+        """
         news, self._news = self._news, Discovery()
-        await self._ledger.pass_on(news)
+        try:
+            await self._ledger.pass_on(news)
+        except BaseException:
+            self._news.named |= news.named
+            raise
         if (now := time.monotonic()) < self._look_at:
             return
         self._look_at = now + _EVERY_SECONDS
         standing = await self._ledger.standing(self._delay)
         self._fairness = self._fairness.after(standing, limited=self._limited)
         await self._ledger.set_fairness(self._fairness)
+
+    async def send_last(self) -> None:
+        """Sends the last news when the worker ends, and gives what hosts have given."""
+        for news in (self._news, Discovery()):
+            await self._ledger.pass_on(news)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count, pairwise
@@ -15,7 +16,8 @@ from redis import Redis
 from tests.frontier.contents import Contents
 from tests.frontier.pages import all_done, page, past, silence_over
 from tests.frontier.spilling import fetch as everything, serve, spilling
-from webcrawl.frontier import Candidate, Frontier, LeasedURL, Settlement, level_of_priority
+from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement, level_of_priority
+from webcrawl.frontier.credit import queue_again
 
 HOST = "http://a.test"
 
@@ -150,8 +152,94 @@ async def test_a_worker_knows_which_urls_come_early(frontier_of: Frontiers) -> N
     assert sorted(url.level for url in lease.urls) == [3, 3, 3, 7, 7, 7]
     assert {url.rank for url in lease.urls} == {3}
     assert await frontier.acknowledge(lease, more=4, better_than=3) == []
-    more = await frontier.acknowledge(lease, more=1)
-    assert more is not None and [url.level for url in more] == [3], "a single URL is one of the best"
+    more = [(await frontier.acknowledge(lease, more=1) or [])[0].level for _ in range(4)]
+    assert more == [3, 7, 3, 7], "a single URL may be one of a lower level"
+
+
+async def test_links_wait_for_no_request_of_their_level(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(low_share=0.5)
+    requests = [page(f"{HOST}/request/{n}", level=6, is_fixed=True) for n in range(20)]
+    links = [page(f"{HOST}/link/{n}", level=6) for n in range(3)]
+    await frontier.add([*requests, *links, *(page(f"{HOST}/{n}", level=3) for n in range(100))])
+    order = [url.path for url in await fetch(frontier, 5, 2) if url.level == 6]
+    assert order == ["/link/0", "/link/1", "/link/2"]
+    rest = [url.path for url in await fetch(frontier, 2, 100) if url.level == 6]
+    assert rest == [request.path for request in requests], "the priority of a request is strict"
+
+
+async def test_a_turn_of_a_lower_level_may_find_only_links_that_were_queued_again(
+    frontier_of: Frontiers,
+) -> None:
+    frontier = frontier_of(shards=1, low_share=1)
+    await Crawl(frontier.engine, frontier.keys, "w").configure(0, "breadth-first", importance=True)
+    levels = {"/a": 5, "/b": 6}
+    await frontier.add([page(f"{HOST}{path}", level=level, rise=0) for path, level in levels.items()])
+    better = [page(f"{HOST}{path}", level=1, rise=4) for path in levels]
+    assert await queue_again(frontier.engine, frontier.keys, better) == 2
+    assert [url.level for url in await fetch(frontier_of(shards=1, low_share=0), 1, 2)] == [1, 1]
+    await past(frontier.engine)
+    assert await frontier.lease(1, 1) == []
+    assert (await frontier.counts()).queued == 0
+
+
+async def test_links_with_a_date_have_their_turns_too(frontier_of: Frontiers) -> None:
+    frontier = frontier_of(low_share=0.5)
+    await frontier.schedule([page(f"{HOST}/again", level=6)], 0)
+    await past(frontier.engine)
+    await frontier.add([page(f"{HOST}/{n}", level=3) for n in range(100)])
+    assert "/again" in [url.path for url in await fetch(frontier, 3, 2)]
+
+
+async def serve_with_endless_better(
+    frontier: Frontier, waiting: dict[int, int], requests: int, at_once: list[int], *, kept: bool
+) -> None:
+    """Fetches URLs of a host to which each lease brings better links, until links of lower levels have had all turns.
+
+    Each turn of the lower levels is for one link, so their number and their share bound how long a link waits.
+    """
+    await frontier.clear()
+    urls = [(level, n) for level, most in waiting.items() for n in range(most)]
+    await frontier.add([page(f"{HOST}/0/{n}", level=7, is_fixed=True) for n in range(requests)])
+    await frontier.add([page(f"{HOST}/{level}/{n}", level=level) for level, n in urls])
+    left, most, new = {f"/{level}/{n}" for level, n in urls}, 0, count()
+    lease, done = None, list[Settlement]()
+    for n in itertools.cycle(at_once):
+        if most > (sum(waiting.values()) + 1) / SHARE + 2 * max(at_once):
+            break
+        await frontier.add([page(f"{HOST}/new/{next(new)}", level=2) for _ in range(n + 2)])
+        if kept and lease:
+            fetched = await frontier.acknowledge(lease, done, more=n) or []
+        else:
+            (lease,) = await frontier.lease(1, n)
+            fetched = lease.urls
+        done = [Settlement(url.index) for url in fetched]
+        if not kept:
+            await frontier.release(lease, done)
+        assert len(fetched) == n
+        left -= {url.path for url in fetched}
+        most += n
+    assert not left, f"links waited for {most} fetches"
+
+
+SHARE = 0.25
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@given(
+    waiting=st.dictionaries(st.integers(3, 7), st.integers(1, 6), min_size=1),
+    requests=st.integers(0, 3),
+    at_once=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_link_waits_for_ever_while_its_host_is_served(
+    frontier_of: Frontiers,
+    runner: asyncio.Runner,
+    waiting: dict[int, int],
+    requests: int,
+    at_once: list[int],
+    kept: bool,
+) -> None:
+    runner.run(serve_with_endless_better(frontier_of(low_share=SHARE), waiting, requests, at_once, kept=kept))
 
 
 async def compare_order(

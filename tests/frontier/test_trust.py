@@ -189,9 +189,7 @@ async def test_a_worker_that_ends_passes_on_what_it_has_noted_last(frontier: Fro
     assert await ledger.trust(LINKED) == KEPT * SEED / (1 + FEW)
 
 
-async def test_a_failing_engine_forgets_no_seed(
-    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_engine_forgets_no_seed(frontier: Frontier, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_of(frontier)
     trust = Trust(ledger, 1.0, limited=True)
     trust.name(Candidate(SEEDED, "/", 1))

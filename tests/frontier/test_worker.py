@@ -398,3 +398,22 @@ def test_a_url_waits_for_another_request_to_its_host() -> None:
     assert hosts.next(now + 1.0, lambda: True) is None
     turn.finish(now + 2.0, Ok())
     assert hosts.next(hosts.next_at() + 60.0, lambda: True) == url
+
+
+@pytest.mark.parametrize(("extra", "expected"), [(None, [3] * 9 + [6]), (b"{}", [3] * 10)])
+def test_a_link_leased_ahead_does_not_wait_while_better_ones_come(
+    extra: bytes | None, expected: list[int]
+) -> None:
+    """A request of a spider, with `extra`, has a priority of its own, which is strict."""
+    intake = LinkIntake(cast("Frontier", None), Counter(), HostRecords(KnownPatterns(), Dust()))
+    hosts = LeasedHosts(Turns(PolitenessConfig(delay=0.0)), intake, lambda: None, low_share=0.1)
+    name = "http://a.test"
+    urls = [LeasedURL(n, name, f"/{n}", 6, 0, 0, 0, None, extra) for n in range(2)]
+    hosts.open(Lease(name, 1, 0, None, list(urls)), until=math.inf)
+    taken = list[LeasedURL | None]()
+    for n in range(2, 22):
+        hosts.add_urls(hosts[name], [LeasedURL(n, name, f"/{n}", 3, 0, 0, 0, None, None)])
+        taken.append(hosts.next(time.monotonic() + 60.0, lambda: True))
+        hosts.finish_fetch(hosts[name])
+    assert [url and url.level for url in taken] == expected * 2
+    assert [url for url in taken if url in urls] == ([] if extra else urls)

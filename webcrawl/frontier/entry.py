@@ -136,6 +136,11 @@ class LeasedURL:
         return self.host + self.path
 
     @property
+    def is_link(self) -> bool:
+        """Whether links of lower levels may come before it: it has no priority of its own, and no more than a URL."""
+        return self.extra is None and not self.fixed
+
+    @property
     def rank(self) -> int:
         """The level by which a worker orders the URL."""
         return self.level - self.lift

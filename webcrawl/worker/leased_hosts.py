@@ -103,12 +103,30 @@ class LeasedHost:
     """When its URLs were leased; None without METRICS_PORT and TRACES."""
     adding: int = 0
     """Pages whose many links are being added; no URLs are handed out meanwhile."""
+    passed: int = 0
+    """URLs that were handed out before links that had waited for longer."""
 
     @property
     def may_start(self) -> bool:
         """Whether a URL may be handed out, apart from the host's turn."""
         busy = self.in_flight >= self.concurrency or self.adding
         return bool(self.urls) and not (busy or self.leaving)
+
+    def take(self, low_share: float) -> LeasedURL:
+        """Removes and returns the next URL: the best, or in a share of cases the first of the links that it has passed.
+
+        Links of a lower level would otherwise wait here for as long as each page links to a better one.
+        """
+        best = self.urls[0]
+        if self.urls[-1].rank > best.rank and best.is_link:
+            self.passed += 1
+            if self.passed * low_share >= 1:
+                self.passed = 0
+                waiting = (url for url in self.urls if url.rank > best.rank and url.is_link)
+                best = min(waiting, key=lambda url: url.index, default=best)
+                self.urls.remove(best)
+                return best
+        return self.urls.popleft()
 
     def settle(self, settled: Settled) -> None:
         """Records the outcome of a URL."""
@@ -208,6 +226,7 @@ class LeasedHosts:
     changed   is set when a host has something to report
     observed  gets what metrics and traces need; None without them
     traffic   counts the fetches of each class, and has the shares of the classes; None without TRAFFIC
+    low_share the share of links of a host that are handed out before better ones that came later
     """
 
     def __init__(
@@ -218,6 +237,7 @@ class LeasedHosts:
         changed: asyncio.Event | None = None,
         observed: Observations | None = None,
         traffic: Traffic | None = None,
+        low_share: float = 0.0,
     ) -> None:
         self.to_report: set[str] = set()
         """Hosts to include in the next report. A host may not be leased any more."""
@@ -227,7 +247,7 @@ class LeasedHosts:
         self._intake = intake
         self._wake = wake
         self._changed = changed or asyncio.Event()
-        self._observed, self._traffic = observed, traffic
+        self._observed, self._traffic, self._low_share = observed, traffic, low_share
         self._hosts: dict[str, LeasedHost] = {}
         self._due = DueHosts(traffic)
 
@@ -354,8 +374,10 @@ class LeasedHosts:
                 self._due.add(now, host)
                 return None
             host.in_flight += 1
-            url = host.urls.popleft()
-            if self._traffic is not None:
+            if self._traffic is None:
+                url = host.take(self._low_share)
+            else:
+                url = host.urls.popleft()
                 self._traffic.of(name).start(url.fetch_class)
             if host.arrivals is not None:
                 host.arrivals.hand_out(url, now)

@@ -97,7 +97,9 @@ class Worker:
         self._finish_polling = Polling(self._idle.seconds, _IDLE_SECONDS, _LONGEST_FINISH_POLL)
         self._worth_polling = Polling(self._idle.seconds, 0.0, _LONGEST_WORTH_POLL)
         self.membership = membership = Membership(crawl, frontier.keys.shards, alone=intake.is_alone)
-        self.hosts = hosts = LeasedHosts(turns, intake, wake, self._changed, observed, frontier.traffic)
+        self.hosts = hosts = LeasedHosts(
+            turns, intake, wake, self._changed, observed, frontier.traffic, frontier.low_share
+        )
         self.permits = permits = Permits(crawl, config.max_pages)
         window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
         safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)

@@ -130,10 +130,12 @@ local function take(P, host, key, n, entries)
   end
 end
 
--- Takes up to n entries of a level from the lists of a host; returns false if the next entries of the level are in the store.
-local function take_level(P, record, level, n, entries)
+-- Takes up to n entries of a level from the lists of a host, or this `entry` of the list; returns false if the next entries of
+-- the level are in the store.
+local function take_level(P, record, level, n, entries, entry)
   local key, had = P .. 'q:' .. queue_of(record.host, level), #entries
-  take(P, record.host, key, n, entries)
+  if not entry then take(P, record.host, key, n, entries)
+  elseif redis.call('LREM', key, 1, entry) == 1 then entries[had + 1] = entry end
   count_entries(P, record, level, had - #entries)
   if is_closed(P, record, level) then feed(P, record, level) end
   if redis.call('EXISTS', key) == 1 then return true end
@@ -152,23 +154,38 @@ local function take_from_lists(P, record, n, below, entries, class)
   end
 end
 
+-- Whether an entry is a link, not a request with a priority of its own or with more than a URL.
+local function is_link(entry) return string.byte(entry, 5) <= 147 and level_of(entry) < LEVELS end
+
+-- Takes the first link of a level, at which requests may be before it.
+local function take_link(P, record, level, entries)
+  local key, from = P .. 'q:' .. queue_of(record.host, level), 0
+  local head = redis.call('LINDEX', key, 0)
+  if head and is_link(head) then return take_level(P, record, level, 1, entries) end
+  for _, entry in ipairs(head and redis.call('LRANGE', key, 1, 99) or {}) do
+    if is_link(entry) then return take_level(P, record, level, 1, entries, entry) end
+  end
+end
+
 -- Takes up to n entries like take_from_lists, and lets lower levels of the host have their share (in thousandths). An entry of
--- a lower level comes before one of the best, by which a worker knows it. Requests with a priority of their own, and those
--- with more than a URL, keep their order. With `class`, takes only from the queues of this class.
+-- a lower level comes before one of the best, by which a worker knows it, or is the only one. Requests with a priority of
+-- their own, and those with more than a URL, keep their order. With `class`, takes only from the queues of this class.
 local function take_shared(P, record, n, share, entries, class)
   local turn, lower = rota.read(redis.call('HGET', P .. 'turns', record.host), share), {}
-  local turns, last = math.max(0, math.min(rota.turns(turn, n), n - 1)), nil
-  local function is_link(entry) return string.byte(entry, 5) <= 147 and string.byte(entry, 1) < DATED and level_of(entry) < LEVELS end
+  local turns, last = math.max(0, math.min(rota.turns(turn, n), math.max(n - 1, 1))), nil
   take_from_lists(P, record, n - turns, nil, entries, class)
   last = entries[#entries]
+  local first = n == turns and best_level(P, record, class)
+  if first then last = redis.call('LINDEX', P .. 'q:' .. queue_of(record.host, first), 0) end
   local level = last and is_link(last) and level_of(last)
   for _ = 1, level and turns or 0 do
     local lower_level = rota.lower(turn, record.mask, level)
-    local head = lower_level and redis.call('LINDEX', P .. 'q:' .. queue_of(record.host, lower_level), 0)
     turn.last = lower_level or turn.last
-    if head and is_link(head) then take_level(P, record, lower_level, 1, lower) end
+    if lower_level then take_link(P, record, lower_level, lower) end
   end
-  take_from_lists(P, record, n - #lower, nil, entries, class)
+  turns = #lower
+  take_from_lists(P, record, n - turns, nil, entries, class)
+  if #entries == 0 then entries[1] = table.remove(lower) end
   local best, before = #entries, {}
   for i, entry in ipairs(lower) do
     local at = math.ceil(i * best / (#lower + 1))
@@ -180,7 +197,7 @@ local function take_shared(P, record, n, share, entries, class)
   for i = #lower > 0 and best or 0, 1, -1 do
     for j = before[i] and #before[i] or 0, 1, -1 do table.insert(entries, i, before[i][j]) end
   end
-  turn.due = turn.due + #entries * share - 1000 * #lower
+  turn.due = turn.due + #entries * share - 1000 * turns
   local text = rota.changed(turn)
   if text then redis.call('HSET', P .. 'turns', record.host, text) end
 end
@@ -214,7 +231,7 @@ function rota.take_by_class(P, record, n, share, turns, entries)
       rota.count_class(turns, class, 1)
     end
     for class, most in pairs(wanted) do
-      if class == 0 and share and most > 1 then take_shared(P, record, most, share, taken[class], class)
+      if class == 0 and share then take_shared(P, record, most, share, taken[class], class)
       else take_from_lists(P, record, most, nil, taken[class], class) end
       if #taken[class] < most then present[class] = nil end
       rota.count_class(turns, class, #taken[class] - most)
@@ -235,7 +252,7 @@ local function pop(P, host, n, below, share)
   repeat
     taken = {}
     if by_class then rota.take_by_class(P, record, n - #entries, shared and share, turns, taken)
-    elseif shared and n - #entries > 1 then take_shared(P, record, n - #entries, share, taken)
+    elseif shared then take_shared(P, record, n - #entries, share, taken)
     elseif not record.few then take_from_lists(P, record, n - #entries, below, taken)
     elseif not below or lowest_of(record.mask) < below then take_few(P, record, n - #entries, taken) end
     moved(P, host, taken)

@@ -89,7 +89,8 @@ class Run:
         assert rows.keys() == asked.keys() == reachable
         assert {row["status"] for row in rows.values()} == {200}
         summary = result.summary
-        assert again <= summary["fetched_again"] <= leased
+        # a worker that is killed again may not have reported a repeated fetch, but the last fetch of a URL counts
+        assert sum(times > 1 for times in asked.values()) <= summary["fetched_again"] <= leased
         assert sum(row["fetches"] - 1 for row in rows.values()) <= again
         assert len(reachable) <= summary["pages"] <= len(reachable) + again
         assert (summary["finish_reason"], summary["queued"], summary["leased"]) == ("finished", 0, 0)

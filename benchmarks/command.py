@@ -85,11 +85,6 @@ def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.per
     return clock() - began
 
 
-def print_figure(name: str, value: float, bar: float | None = None) -> None:
-    """Prints a line of a list of figures, with the bar that is meant to be reached."""
-    print(f"  {name:38} {value:8.3f}" + (f"   bar {bar:g}" if bar else ""), flush=True)
-
-
 def table(heads: str, rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table. Bars separate the heads; a colon after a head aligns its column to the right."""
     columns = [head.strip() for head in heads.split("|")]

@@ -235,12 +235,7 @@ def main() -> int:
     parser = command_line(__doc__, MEASURES, json=True)
     parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
     parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
-    parser.add_argument(
-        "--unit",
-        choices=("name", "origin"),
-        default="name",
-        help="POLITENESS_UNIT, for add, lease and queued",
-    )
+    parser.add_argument("--unit", choices=("name", "origin"), default="name", help="POLITENESS_UNIT")
     options = parser.parse_args()
     crawl = {"aof": True, "importance": options.importance, "unit": options.unit}
     figures = uvloop.run(measure(options.only, options.scale, **crawl))

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.command import command_line, print_figure, scrapy, seconds_of
+from benchmarks.command import command_line, scrapy, seconds_of
 from benchmarks.sites import available
 from webcrawl.config import StoreConfig
 from webcrawl.documents.document import Document
@@ -92,7 +92,7 @@ def cost(pages: list[Document]) -> None:
         print(f"{len(pages):,} pages of documentation, {links / len(pages):.0f} links a page")
         for name in ("found", "received", "journal", "Parquet"):
             least[name] -= least.pop(f"{name} without", 0.0)
-            print_figure(f"{name}, ms for 110 links", least[name])
+            report(f"{name}, ms for 110 links", least[name])
         report("CPU a page of 110 links, ms", sum(least.values()))
         report("bytes a link", file.stat().st_size / links)
 
@@ -160,7 +160,8 @@ def questions(folder: Path, edges: int) -> None:
 
 
 def report(name: str, value: float) -> None:
-    print_figure(name, value, BARS[name])
+    """Prints a figure, with the bar that is meant to be reached."""
+    print(f"  {name:38} {value:8.3f}" + (f"   bar {BARS[name]:g}" if name in BARS else ""), flush=True)
 
 
 def main() -> None:

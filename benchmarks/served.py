@@ -76,8 +76,6 @@ def without_declarations(site: Site, folder: Path) -> Path:
 class Web:
     """One of WEBS. `seeds` and `start` are where crawls begin; `authority` is the file of the CA or None.
 
-    Every site starts a session with clients that send no cookie.
-
     `per_host` is the number of concurrent requests to a host: one if there are many hosts, as is usual on the real web.
     `delay` is the number of seconds between two of them.
     """
@@ -163,14 +161,12 @@ class Web:
             f"daemon off; worker_processes 1; pid {self._home}/nginx.pid; error_log {self._home}/error.log;\n"
             "events { worker_connections 8192; }\n"
             f"http {{ include /etc/nginx/mime.types; keepalive_requests {self._keepalive};\n"
-            f"map $http_cookie $session {{ '' 'session=1; Path=/'; default ''; }}\n"
             f"log_format direct {line}access_log {self._home}/access.log direct;\n{servers}}}\n"
         )
 
     def _servers(self) -> str:
         return "".join(
-            f"server {{ listen {address}:{self._port}{self._secure(address)} root {folder}; index index.html; "
-            "add_header Set-Cookie $session; }\n"
+            f"server {{ listen {address}:{self._port}{self._secure(address)} root {folder}; index index.html; }}\n"
             for address, folder in self._folders.items()
         )
 

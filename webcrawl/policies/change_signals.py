@@ -35,6 +35,9 @@ _MOST_TRUST = 0.98
 _MOST_COUNTS = 500.0
 _LEAST_PRECISION = 0.2
 """A signal whose announcements are true less often is no evidence: all pages that change today are no news."""
+_LEAST_CHECKED = 10.0
+"""Before so many announcements of a host were checked by visits, they are no evidence: a new host that lies would take
+the fetches of the others until it is known."""
 _BELIEVED = 1.0
 """All announcements are false with a probability of less than exp(-_BELIEVED)."""
 _FIRST_BROKEN = 2.0
@@ -229,7 +232,8 @@ def evidence_of(signals: Iterable[tuple[SignalCounts, int]], rate: ChangeRate) -
     unannounced, announcements, wear, steps = 1.0, 0.0, 0.0, 0.0
     mean = max(rate.mean, LEAST_DAYS)
     for counts, announced in signals:
-        if (precision := counts.precision(rate)) < _LEAST_PRECISION:
+        precision = counts.precision(rate)
+        if precision < _LEAST_PRECISION or counts.hits + counts.mistakes < _LEAST_CHECKED:
             continue
         step = -math.log1p(-precision)
         often = counts.recall + counts.false_rate / mean

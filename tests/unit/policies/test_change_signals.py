@@ -105,6 +105,12 @@ def test_announcements_make_a_page_stale_as_far_as_they_are_believed() -> None:
     assert not evidence_of([(LYING, 1)], RATE).is_believed
 
 
+def test_announcements_are_no_evidence_before_some_of_the_host_were_checked() -> None:
+    few, enough = (evidence_of([(SignalCounts(hits, days=20), 1)], RATE) for hits in (9.0, 10.0))
+    assert few == NO_SIGNALS
+    assert enough.is_believed
+
+
 def test_the_absence_of_a_signal_makes_a_page_fresher() -> None:
     assert evidence_of([(SURE, 0)], RATE).unannounced < 0.05
     assert evidence_of([(LYING, 0)], RATE).unannounced > 0.9

@@ -25,7 +25,7 @@ class WebDavStore(ObjectStore):
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
-        parts = urlsplit(self.uri())
+        parts = urlsplit(uri.rstrip("/"))
         if not parts.hostname:
             raise StoreError("use dav://server/folder or davs://server/folder")
         self._server = f"{'https' if parts.scheme == 'davs' else 'http'}://{parts.netloc}"

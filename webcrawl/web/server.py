@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import resource
 import socket
 import ssl
 from collections.abc import Iterator
@@ -76,7 +77,8 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._time_head()
-        if len(self.connections) > _MOST_CONNECTIONS:
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if len(self.connections) > min(_MOST_CONNECTIONS, descriptors // 2):
             waiting = [each for each in self.connections if isinstance(each, _Connection) and each._limit]
             min(waiting, key=_Connection.due).transport.abort()
 

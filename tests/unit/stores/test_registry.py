@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from examples.stores.webdav import WebDavStore
 from webcrawl.config import OBJECT_STORES, StoreConfig, object_stores
 from webcrawl.errors import ConfigurationError, NoSuchObject, StoreError
 from webcrawl.stores.objects.folder import FolderStore
@@ -111,3 +112,5 @@ def test_errors_about_a_store_have_no_password() -> None:
         open_store("s3://name:hidden@bucket/a?token=hidden", "STORE_URI")
     assert "s3://...@bucket" in str(raised.value)
     assert "hidden" not in str(raised.value)
+    assert WebDavStore("dav://name:hidden@host/a").uri("b") == "dav://...@host/a/b"
+    assert FolderStore("file:///a/b@c").uri("d") == "/a/b@c/d"

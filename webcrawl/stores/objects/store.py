@@ -10,8 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from webcrawl.config.passwords import without_password
 
 _CHUNK = 16 * 1024 * 1024
+
+
+def _has_password(uri: str) -> bool:
+    parts = urlsplit(uri)
+    return "://" in uri and ("@" in parts.netloc or bool(parts.query))
 
 
 def never() -> bool:
@@ -41,10 +49,10 @@ class ObjectStore(ABC):
 
     def __init__(self, uri: str) -> None:
         """Sets the URI that the user gave, without connecting; raises StoreError for an unusable URI."""
-        self._uri = uri.rstrip("/")
+        self._uri = (without_password(uri) if _has_password(uri) else uri).rstrip("/")
 
     def uri(self, name: str = "") -> str:
-        """Returns the URI of an object, or of the store."""
+        """Returns the URI of an object, or of the store, for messages: without passwords."""
         return f"{self._uri}/{name}" if name else self._uri
 
     def check(self) -> None:

@@ -65,7 +65,7 @@ class StoredText(NamedTuple):
 
     def facts(self) -> dict[str, Any]:
         """Returns the fields as values of JSON."""
-        return {name: plain(value) for name, value in self._asdict().items()}
+        return {**self._asdict(), "fetched_at": plain(self.fetched_at)}
 
 
 class EarlierContents(NamedTuple):

@@ -36,7 +36,6 @@ PACKAGES = ("scrapy.commands", "webcrawl.commands", "webcrawl.spiders")
 """Packages of which a command imports all modules."""
 LATE = (
     *(
-        "aiohttp.web",
         "dateutil.relativedelta",
         "encodings.idna",
         "numpy.ma",

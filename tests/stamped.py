@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
-import aiohttp
+from scrapy.crawler import Crawler
 
 from tests.web import Hit
 from webcrawl.crawler.download.http import HTTPDownloadHandler
-from webcrawl.crawler.download.wire import WireRequest
+from webcrawl.crawler.session import Session
+from webcrawl.http.connection import HTTPConnection
+from webcrawl.http.pool import Way
 
 HANDLERS = '{"http": "tests.stamped.StampedHandler"}'
 """The value of DOWNLOAD_HANDLERS."""
@@ -27,39 +30,40 @@ STAMP_SECONDS = 0.002
 _HEADER = "X-Sent"
 
 
-class _Stamped(aiohttp.ClientRequest):
-    async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        self.headers[_HEADER] = repr(time.monotonic())
-        return await super().send(conn)
-
-
-class _StampedRequest(WireRequest, _Stamped):
-    """Is stamped when its checks are done."""
-
-
 class StampedHandler(HTTPDownloadHandler):
-    """Stamps all requests with the monotonic time, which all processes of a machine share."""
+    """Stamps all requests with the monotonic time, which all processes of a machine share, after their checks."""
 
-    def _open(self) -> aiohttp.ClientSession:
-        client = super()._open()
-        client._request_class = _StampedRequest
-        return client
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        pool: Any = self._pool
+        take = pool.take
+
+        async def take_stamped(way: Way) -> HTTPConnection:
+            connection: Any = await take(way)
+            connection.send = partial(send_stamped, connection)
+            return cast("HTTPConnection", connection)
+
+        pool.take = take_stamped
+
+
+def send_stamped(connection: HTTPConnection, method: str, head: bytes, *rest: Any, **options: Any) -> None:
+    stamp = f"{_HEADER}: {time.monotonic()!r}\r\n\r\n".encode()
+    HTTPConnection.send(connection, method, head.removesuffix(b"\r\n") + stamp, *rest, **options)
 
 
 class SlowlyConnectingHandler(StampedHandler):
     """Takes long to open a connection, as over TLS to the other side of the world."""
 
-    def _open(self) -> aiohttp.ClientSession:
-        client = super()._open()
-        connector: Any = client.connector
-        create = connector._create_connection
+    def __init__(self, crawler: Crawler, session: Session) -> None:
+        super().__init__(crawler, session)
+        pool: Any = self._pool
+        connect = pool._connect
 
-        async def create_slowly(*arguments: Any) -> Any:
+        async def connect_slowly(way: Way) -> HTTPConnection:
             await asyncio.sleep(CONNECT_SECONDS)
-            return await create(*arguments)
+            return cast("HTTPConnection", await connect(way))
 
-        connector._create_connection = create_slowly
-        return client
+        pool._connect = connect_slowly
 
 
 def sent_at(hits: Iterable[Hit]) -> list[float]:

@@ -23,6 +23,12 @@ CrawlError
 ├── AddressRefused           the address guard forbids the connection
 ├── NameNotResolved          DNS has no address for a host name
 ├── BrokenTransfer           a server broke the protocol or ended amid an answer
+├── NotConnected             no connection to a host or a proxy could be opened
+│   └── HandshakeFailed         the server accepted the connection, but its TLS failed
+├── TunnelRefused            a proxy refused to connect to a host
+├── Disconnected             a server closed the connection before it answered (also a ConnectionError)
+├── MalformedHead            the head of a response cannot be parsed as HTTP
+│   └── HeadTooLong             it has a line that is too long, or too many lines
 ├── LeaseLost                the lease of a host ran out before its request was sent
 ├── ClaimLost                another scheduler has taken the iteration of a job
 ├── LongWait                 the turn of an IP address or a host will not come soon
@@ -189,6 +195,39 @@ class NameNotResolved(CrawlError):
 
 class BrokenTransfer(CrawlError):
     """The server broke the protocol or ended the connection amid an answer; received bytes are kept."""
+
+
+class NotConnected(CrawlError):
+    """No connection to a host, or to its proxy, could be opened; `reason` leaves out its address."""
+
+    def __init__(self, host: str, port: int, reason: str, *, is_proxy: bool = False) -> None:
+        super().__init__(f"cannot connect to {host}:{port}: {reason}")
+        self.reason = reason
+        self.is_proxy = is_proxy
+
+
+class HandshakeFailed(NotConnected):
+    """The server accepted the connection, but its TLS failed, or its certificate is not valid."""
+
+
+class TunnelRefused(CrawlError):
+    """A proxy answered CONNECT with a `status` other than 200."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the proxy answers {status} to CONNECT")
+        self.status = status
+
+
+class Disconnected(CrawlError, ConnectionError):
+    """The server closed the connection before it answered."""
+
+
+class MalformedHead(CrawlError):
+    """The head of a response cannot be parsed as HTTP; the message says why."""
+
+
+class HeadTooLong(MalformedHead):
+    """The head of a response has a line that is too long, or too many lines."""
 
 
 class LeaseLost(CrawlError):

@@ -78,7 +78,7 @@ def stored_record(data_dir: Path, row: dict[str, Any]) -> bytes:
     return gzip.decompress(data[row["warc_offset"] :][: row["warc_length"]])
 
 
-@pytest.mark.parametrize("handler", ["", CURL], ids=["aiohttp", "curl"])
+@pytest.mark.parametrize("handler", ["", CURL], ids=["own", "curl"])
 def test_pages_are_read_and_rows_say_how_their_bytes_lie(
     handler: str, run_crawl: Callable[..., CrawlResult]
 ) -> None:

@@ -11,6 +11,7 @@ from scrapy.responsetypes import responsetypes
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.page import WANTS_COOKIES
+from webcrawl.http.heads import ODD_STATUS_LINE, REPEATED_LENGTH
 
 TRUNCATED = "truncated"
 """Response.flags: the body was cut off at a limit of the crawl."""
@@ -32,10 +33,7 @@ COOKIES_REFUSED = "cookies_refused"
 
 BAD_CHECKSUM = "bad_checksum"
 """Response.flags: all of the body was decoded, but its checksum or length in its Content-Encoding is wrong."""
-ODD_STATUS_LINE = "odd_status_line"
-"""Response.flags: the status line is not as the standard says, but was read."""
-REPEATED_LENGTH = "repeated_length"
-"""Response.flags: Content-Length was repeated with the same value."""
+# ODD_STATUS_LINE, REPEATED_LENGTH: the remarks of the HTTP client on its head.
 
 REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES, BAD_CHECKSUM, ODD_STATUS_LINE, REPEATED_LENGTH})
 """Flags that `details.remarks` in the row of a page repeats."""

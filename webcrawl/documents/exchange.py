@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Self
 
 from webcrawl.documents.body import Body, base32
+from webcrawl.http.heads import UP_TO_STATUS
 
-UP_TO_STATUS = rb"HTTP[^ \t\r\n]*[ \t]+"
-"""A regular expression, of any case, for a status line before its status, also one that is not as the standard says."""
 _STATUS = re.compile(UP_TO_STATUS + rb"([1-9]\d\d)(?!\d)", re.IGNORECASE)
 
 

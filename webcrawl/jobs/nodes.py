@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import aiohttp
-
 from webcrawl.errors import CrawlError, StoreUnavailable, brief
+from webcrawl.http.fetch import fetch
 from webcrawl.jobs.definition import Node
 from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.workers import MOST_RESTARTS, Ended, IterationWorkers, Restarts
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _SECONDS = 60.0
 """The timeout for a response. A node that schedules a project for the first time must look up its spiders."""
+_LARGEST = 100_000_000
+"""The most bytes of a response."""
 _LOOK_FOR_SLOTS = timedelta(seconds=5)
 """The time after which workers that wait for a slot are tried again."""
 _PATIENCE = timedelta(seconds=60)
@@ -87,14 +89,10 @@ class Nodes:
         return await asyncio.gather(*asked, return_exceptions=True)
 
     async def _ask(self, address: str, path: str, form: Form | None = None) -> dict[str, Any]:
-        timeout = aiohttp.ClientTimeout(total=_SECONDS)
         try:
-            async with aiohttp.ClientSession(timeout=timeout) as session:
-                method = "GET" if form is None else "POST"
-                data = None if form is None else aiohttp.FormData(list(form))
-                async with session.request(method, f"{address}/{path}", data=data) as reply:
-                    answer = dict(await reply.json(content_type=None))
-        except (aiohttp.ClientError, OSError, ValueError, TypeError) as error:
+            reply = await fetch(f"{address}/{path}", seconds=_SECONDS, largest=_LARGEST, form=form)
+            answer = dict(json.loads(reply.body))
+        except (CrawlError, OSError, ValueError, TypeError) as error:
             raise StoreUnavailable(f"{address}: {brief(error) or 'no answer in time'}") from error
         if answer.get("status") != "ok":
             raise StoreUnavailable(f"{address}: {answer.get('message', answer)}")

@@ -6,10 +6,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
-
 from webcrawl.config.passwords import without_password
-from webcrawl.errors import StoreError, brief
+from webcrawl.errors import CrawlError, StoreError, brief
+from webcrawl.http.fetch import fetch
 from webcrawl.jobs.definition import Seeds
 from webcrawl.urls.seeds import seeds_in_lines
 
@@ -66,20 +65,15 @@ def _source(seeds: Seeds) -> str:
 
 async def _fetched(url: str) -> bytes:
     """Returns the body of a response with status 200; raises StoreError."""
-    shown, timeout = without_password(url), aiohttp.ClientTimeout(total=_SECONDS)
+    shown = without_password(url)
     try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
-            if response.status != 200:
-                raise StoreError(f"cannot read the seeds at {shown}: the answer is {response.status}")
-            body = bytearray()
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if len(body) > _LARGEST:
-                    raise StoreError(f"the seeds at {shown} have more than {_LARGEST:,} bytes")
-            return bytes(body)
-    except aiohttp.TooManyRedirects as error:
-        raise StoreError(f"cannot read the seeds at {shown}: too many redirects") from error
-    except (aiohttp.ClientError, OSError) as error:
+        answer = await fetch(url, seconds=_SECONDS, largest=_LARGEST + 1)
+    except (CrawlError, OSError, ValueError) as error:
         raise StoreError(
             f"cannot read the seeds at {shown}: {brief(error) or 'no answer in time'}"
         ) from error
+    if answer.status != 200:
+        raise StoreError(f"cannot read the seeds at {shown}: the answer is {answer.status}")
+    if len(answer.body) > _LARGEST:
+        raise StoreError(f"the seeds at {shown} have more than {_LARGEST:,} bytes")
+    return answer.body

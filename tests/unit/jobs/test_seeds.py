@@ -98,7 +98,7 @@ def test_seeds_that_cannot_be_read_are_refused_and_leave_no_file(
 def test_a_server_that_is_away_is_named(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with pytest.raises(
-        StoreError, match=rf"cannot read the seeds at http://127\.0\.0\.1:{port}/seeds: Cannot connect"
+        StoreError, match=rf"cannot read the seeds at http://127\.0\.0\.1:{port}/seeds: cannot connect"
     ):
         asyncio.run(seeds_file(Seeds(url=f"http://127.0.0.1:{port}/seeds"), tmp_path))
 

@@ -21,12 +21,11 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
-from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD
-from webcrawl.crawler.download.odd_heads import MOST_INTERIM, is_regular, remarks_of
-from webcrawl.crawler.download.paced_connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
 from webcrawl.documents.exchange import status_in
 from webcrawl.errors import brief
+from webcrawl.http.connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
+from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM, is_regular, remarks_of
 from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]

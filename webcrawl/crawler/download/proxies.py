@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from aiohttp.helpers import is_ip_address
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import (
@@ -26,7 +25,7 @@ from webcrawl.crawler.errors import Postponed, ProxyFailed
 from webcrawl.crawler.session import Session
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.proxies import Proxy, ProxyPool
-from webcrawl.urls.canonical import DEFAULT_PORTS
+from webcrawl.urls.canonical import DEFAULT_PORTS, is_address
 
 _PROXY_OR_HOST = (
     CannotResolveHostError,
@@ -103,7 +102,7 @@ def is_proxied(session: Session, request: Request) -> bool:
 def allow(guard: AddressGuard, proxy: str) -> None:
     """Lets a proxy with a host name pass the guard, because an operator chose it."""
     url = urlsplit(proxy)
-    if url.hostname and not is_ip_address(url.hostname):
+    if url.hostname and not is_address(url.hostname):
         guard.allow_host(url.hostname, url.port or DEFAULT_PORTS.get(url.scheme, 80))
 
 

@@ -16,8 +16,8 @@ from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutErr
 from tests.downloads import Client, CurlClient, run
 from tests.nameserver import Nameserver, Record
 from tests.wire import Wire, plain
-from webcrawl.crawler.download import attempts
 from webcrawl.hosts.dns import MOST_TRIED, to_try
+from webcrawl.http import pool
 
 MANY = [f"127.0.8.{number}" for number in range(1, 41)]
 _noting: list[Callable[[object], None]] = []
@@ -104,7 +104,7 @@ def test_addresses_that_accept_and_close_are_tried_once_each() -> None:
 
 
 def test_silent_addresses_take_a_bounded_number_of_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "MOST_FURTHER", 5)
+    monkeypatch.setattr(pool, "MOST_FURTHER", 5)
     requests = 10
 
     async def check(servers: str, port: int) -> None:
@@ -124,7 +124,7 @@ def test_silent_addresses_take_a_bounded_number_of_sockets(monkeypatch: pytest.M
             for outcome in await asyncio.gather(*waiting, return_exceptions=True):
                 assert isinstance(outcome, DownloadTimeoutError)
             assert len(tried) == requests + 5
-            assert client._handler._attempts.further == 0  # type: ignore[union-attr]
+            assert client._handler._pool.further == 0  # type: ignore[union-attr]
 
     zone = {f"many{number}": MANY for number in range(requests)}
     with many_addresses(**zone) as servers, silent_port() as port:

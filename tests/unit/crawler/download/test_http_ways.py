@@ -258,6 +258,8 @@ def test_address_guard_applies_behind_a_proxy() -> None:
             with pytest.raises(RequestRefused):
                 await client.get(proxy.url)
 
+    run(check())
+
 
 def test_proxy_can_be_given_by_name() -> None:
     async def check() -> None:

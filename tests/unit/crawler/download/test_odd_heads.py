@@ -10,10 +10,11 @@ from scrapy import Request
 
 from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.download.odd_heads import may_become_head, mend
 from webcrawl.crawler.errors import MalformedAnswer
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.documents.exchange import status_in
+from webcrawl.errors import MalformedHead
+from webcrawl.http.heads import HeadReader, read_head
 
 OK = b"HTTP/1.1 200 OK\r\n"
 ODD = ["odd_status_line"]
@@ -219,16 +220,15 @@ def test_odd_responses_with_a_status_of_1xx_are_skipped() -> None:
     run(check())
 
 
-def test_only_a_response_head_is_repaired() -> None:
-    assert mend(OK + b"\r\nbody") == (OK + b"\r\n", OK + b"\r\n", b"body", ())
-    for data in (b"", b"\r\n\r\n", b"<html>\n\n", b"HTTP/1.1 103 Early\r\n\r\n", b"HTTP/1.1 20\r\n\r\n"):
-        assert mend(data) is None
+@pytest.mark.parametrize("data", [b"\r\n\r\n", b"<html>\n\n", b"HTTP/1.1 20\r\n\r\n"])
+def test_only_a_response_head_is_repaired(data: bytes) -> None:
+    with pytest.raises(MalformedHead):
+        read_head(data)
 
 
 @pytest.mark.parametrize(
     ("data", "may"),
     [
-        (b"", True),
         (b"\r\n\r\nHTT", True),
         (b"HTTP/1.1 abc", True),
         (b"HTTP/1.1 103 Early\r\n\r\n", True),
@@ -238,4 +238,8 @@ def test_only_a_response_head_is_repaired() -> None:
     ],
 )
 def test_data_that_cannot_become_a_head_ends_the_wait(data: bytes, may: bool) -> None:
-    assert may_become_head(data) is may
+    if may:
+        assert HeadReader().feed(data) is None
+    else:
+        with pytest.raises(MalformedHead):
+            HeadReader().feed(data)

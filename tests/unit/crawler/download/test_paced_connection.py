@@ -10,11 +10,11 @@ from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 
 from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.download import curl_transfer, paced_connection
-from webcrawl.crawler.download.lenient_parser import LONGEST_HEAD
-from webcrawl.crawler.download.odd_heads import MOST_INTERIM
-from webcrawl.crawler.download.paced_connection import FREE_CHUNKS, PIECE, Rate
+from webcrawl.crawler.download import curl_transfer
 from webcrawl.crawler.errors import MalformedAnswer
+from webcrawl.http import connection
+from webcrawl.http.connection import FREE_CHUNKS, PIECE, Rate
+from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
@@ -71,7 +71,7 @@ def test_small_chunks_are_parsed_in_pieces_that_let_other_tasks_run(
             taken.append((chunks, turns))
             return super().take(chunks, now)
 
-    monkeypatch.setattr("webcrawl.crawler.download.lenient_parser.Rate", Counted)
+    monkeypatch.setattr("webcrawl.http.pool.Rate", Counted)
 
     async def count_turns() -> None:
         nonlocal turns
@@ -99,7 +99,7 @@ def test_small_chunks_are_parsed_in_pieces_that_let_other_tasks_run(
 def test_a_body_has_a_bounded_number_of_small_chunks(
     client_class: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (paced_connection, curl_transfer):
+    for module in (connection, curl_transfer):
         monkeypatch.setattr(module, "MOST_CHUNKS", 5_000)
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""Passes the bytes of a TLS server on piece by piece, and ends connections with little content in their TLS.
+"""TLS on a connection. Passes the bytes of a server on piece by piece, and ends one that sends little content in them.
 
 A server may send messages of TLS without end, such as tickets for later sessions, and records of one byte. OpenSSL
 reads all that it has before it returns, 5 microseconds for a ticket of 18 bytes, and uvloop reads up to 8 MB of a
@@ -12,9 +12,8 @@ import asyncio.sslproto
 import ssl
 from typing import Any, cast
 
-import aiohttp
-
-from webcrawl.crawler.download.paced_connection import PacedConnection
+from webcrawl.errors import Disconnected
+from webcrawl.http.connection import HTTPConnection
 
 PIECE = 16 * 1024
 """Bytes that OpenSSL gets at a time: 5 ms of tickets."""
@@ -30,24 +29,45 @@ _FORGIVEN = 16
 """One byte with little content is forgiven for so many bytes with content."""
 
 
+async def encrypt(app: HTTPConnection, context: ssl.SSLContext, name: str) -> None:
+    """Begins TLS on an open connection to the host of this name; raises OSError, which ssl.SSLError is."""
+    loop, transport = asyncio.get_running_loop(), app.transport
+    if transport is None:
+        raise Disconnected("Server disconnected")
+    app.transport = None  # until the handshake ends
+    shaken = loop.create_future()
+    tls = _implementation(loop)(loop, app, context, shaken, server_hostname=name)
+    gate = TLSGate(tls, app)
+    transport.set_protocol(gate)
+    gate.connection_made(transport)
+    try:
+        await shaken
+        if gate.flood is not None:
+            raise gate.flood
+        if app.transport is None:  # uvloop does not say so
+            raise ConnectionResetError
+    except BaseException:
+        transport.abort()
+        raise
+
+
 class TLSGate(asyncio.Protocol):
     """The protocol under TLS: passes bytes to `tls`, the event loop's own implementation, a piece at a time.
 
     `app` is the protocol above TLS. `flood`: why the gate ended the connection.
     """
 
-    def __init__(self, tls: Any, app: PacedConnection) -> None:
+    def __init__(self, tls: Any, app: HTTPConnection) -> None:
         self._tls = tls
         self._app = app
         self._transport: asyncio.Transport | None = None
         self._bare = 0
         self._piece = PIECE
-        self.flood: ConnectionError | None = None
+        self.flood: Disconnected | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            "asyncio.Transport", transport
-        )  # uvloop's transports derive from no such class
+        # uvloop's transports derive from no such class
+        self._transport = cast("asyncio.Transport", transport)
         self._tls.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -94,41 +114,11 @@ class TLSGate(asyncio.Protocol):
         return self._bare <= MOST_BARE
 
     def _refuse(self) -> None:
-        self.flood = ConnectionError(
-            f"the server sends {self._bare:,} bytes of TLS with little or no content"
-        )
+        self.flood = Disconnected(f"the server sends {self._bare:,} bytes of TLS with little or no content")
         if self._app.transport is not None:
-            self._app.set_exception(aiohttp.ClientOSError(str(self.flood)))
+            self._app.refuse(str(self.flood))
         if self._transport is not None:
             self._transport.abort()
-
-
-class GatedConnector(aiohttp.TCPConnector):
-    """A connector of aiohttp that puts a gate before TLS, except for connections through a proxy."""
-
-    async def _wrap_create_connection(
-        self, *args: Any, req: aiohttp.ClientRequest, **options: Any
-    ) -> tuple[Any, Any]:
-        connect, context = super()._wrap_create_connection, options.pop("ssl", None)
-        name = options.pop("server_hostname", None)
-        if context is None:
-            return await connect(*args, req=req, ssl=None, server_hostname=None, **options)
-        (factory,) = args
-        app, shaken = factory(), self._loop.create_future()
-        tls = _implementation(self._loop)(self._loop, app, context, shaken, server_hostname=name)
-        gate = TLSGate(tls, app)
-        transport, _ = await connect(lambda: gate, req=req, ssl=None, server_hostname=None, **options)
-        try:
-            await shaken
-            if gate.flood is not None:
-                raise gate.flood
-        except BaseException as error:
-            transport.abort()
-            failure = _failure(error, req)
-            if failure is None:
-                raise
-            raise failure from error
-        return tls._get_app_transport(), app
 
 
 def _implementation(loop: asyncio.AbstractEventLoop) -> Any:
@@ -138,15 +128,3 @@ def _implementation(loop: asyncio.AbstractEventLoop) -> Any:
 
         return cast("Any", implementation).SSLProtocol  # its stub leaves it out
     return asyncio.sslproto.SSLProtocol
-
-
-def _failure(error: BaseException, request: aiohttp.ClientRequest) -> aiohttp.ClientConnectorError | None:
-    """Returns the exception of aiohttp for a failed handshake; None for other errors, such as timeouts."""
-    key = request.connection_key
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return aiohttp.ClientConnectorCertificateError(key, error)
-    if isinstance(error, ssl.SSLError):
-        return aiohttp.ClientConnectorSSLError(key, error)
-    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-        return aiohttp.ClientConnectorError(key, error)
-    return None

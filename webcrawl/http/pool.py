@@ -1,0 +1,224 @@
+"""Opens connections to servers, directly or through a proxy, and keeps them for the next request to the same server."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from webcrawl.errors import HandshakeFailed, NotConnected, TunnelRefused
+from webcrawl.http.connection import HTTPConnection, Rate
+from webcrawl.http.requests import Origin, head_of
+from webcrawl.http.tls import encrypt
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the addresses to try for a host and port, in order; raises an exception to refuse the connection."""
+
+MOST_FURTHER = 64
+"""Sockets of all requests, not counting each first attempt: names that do not answer must not take all open files."""
+_NEXT_SECONDS = 0.25
+"""The time after which the next address is tried while earlier attempts go on (RFC 8305)."""
+# most servers keep a connection for longer; a request that is sent while the server closes it is lost
+_KEEPALIVE_SECONDS = 4.0
+_PROXY_SECONDS = 10.0
+"""The longest wait for a proxy to connect."""
+
+
+class Way(NamedTuple):
+    """How a request reaches its server: directly, or through a proxy."""
+
+    server: Origin
+    proxy: Origin | None = None
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """Whether the proxy passes on bytes that it cannot read."""
+        return self.proxy is not None and self.server.is_encrypted
+
+
+class Pool:
+    """The connections of a client. `further`: attempts to connect that are not the first of a request."""
+
+    def __init__(
+        self,
+        resolve: Resolve,
+        context: ssl.SSLContext,
+        local_address: tuple[str, int] | None = None,
+        proxy_resolve: Resolve | None = None,
+    ) -> None:
+        self.further = 0
+        self._resolve = resolve
+        self._proxy_resolve = proxy_resolve or resolve
+        self._context = context
+        self._local_address = local_address
+        self._rate = Rate()
+        self._idle: dict[Way, list[HTTPConnection]] = {}
+        self._open: set[HTTPConnection] = set()
+
+    async def take(self, way: Way) -> HTTPConnection:
+        """Returns a kept connection, or opens one; raises NotConnected, TunnelRefused, and what `Resolve` raises."""
+        while idle := self._idle.get(way):
+            connection = idle.pop()
+            if connection.idle_timer is not None:
+                connection.idle_timer.cancel()
+            if connection.is_open:
+                return connection
+            self._forget(way, connection)
+        connection = await self._connect(way)
+        self._open.add(connection)
+        return connection
+
+    def give(self, way: Way, connection: HTTPConnection) -> None:
+        """Keeps a connection for another request if that is possible, and closes it otherwise."""
+        if not connection.is_reusable:
+            self._forget(way, connection)
+            return
+        self._idle.setdefault(way, []).append(connection)
+        loop = asyncio.get_running_loop()
+        connection.idle_timer = loop.call_later(_KEEPALIVE_SECONDS, self._forget, way, connection)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for connection in self._open:
+            if connection.idle_timer is not None:
+                connection.idle_timer.cancel()
+            connection.abort()
+        self._open.clear()
+        self._idle.clear()
+        await asyncio.sleep(0)  # sockets are closed in the next turn of the loop
+
+    def _forget(self, way: Way, connection: HTTPConnection) -> None:
+        connection.abort()
+        self._open.discard(connection)
+        if (idle := self._idle.get(way)) is not None:
+            if connection in idle:
+                idle.remove(connection)
+            if not idle:
+                del self._idle[way]
+
+    async def _connect(self, way: Way) -> HTTPConnection:
+        if way.proxy is None:
+            return await self._connect_to(way.server, self._resolve)
+        try:
+            async with asyncio.timeout(_PROXY_SECONDS) as limit:
+                connection = await self._connect_to(way.proxy, self._proxy_resolve)
+        except NotConnected as error:
+            error.is_proxy = True
+            raise
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise NotConnected(way.proxy.host, way.proxy.port, "it takes too long", is_proxy=True) from None
+        if way.is_tunnelled:
+            try:
+                await self._tunnel(connection, way.server, way.proxy)
+            except BaseException:
+                connection.abort()
+                raise
+        return connection
+
+    async def _tunnel(self, connection: HTTPConnection, server: Origin, proxy: Origin) -> None:
+        fields = [(b"Proxy-Authorization", proxy.credentials)] if proxy.credentials else []
+        connection.send(
+            "CONNECT", head_of(b"CONNECT", server.authority, server._replace(credentials=None), fields, 0)
+        )
+        head = await connection.head()
+        if head.status != 200:
+            raise TunnelRefused(head.status)
+        await self._encrypt(connection, server)
+        connection.requests = 0
+
+    async def _connect_to(self, server: Origin, resolve: Resolve) -> HTTPConnection:
+        """Connects to the first address that accepts; raises NotConnected."""
+        untried = list(await resolve(server.host, server.port))
+        failure: NotConnected | None = None
+        while untried:
+            try:
+                connection = await self._connection_over(await self._open_socket(untried, server.port))
+            except OSError as error:
+                raise NotConnected(server.host, server.port, _reason(error)) from error
+            if not server.is_encrypted:
+                return connection
+            try:
+                await self._encrypt(connection, server)
+            except NotConnected as error:
+                failure = error
+            else:
+                return connection
+        raise failure or NotConnected(server.host, server.port, "no address")
+
+    async def _encrypt(self, connection: HTTPConnection, server: Origin) -> None:
+        try:
+            await encrypt(connection, self._context, server.host.rstrip("."))
+        except TimeoutError:
+            raise
+        except OSError as error:
+            kind = HandshakeFailed if isinstance(error, ssl.SSLError) else NotConnected
+            raise kind(server.host, server.port, _reason(error)) from error
+
+    async def _connection_over(self, opened: socket.socket) -> HTTPConnection:
+        loop = asyncio.get_running_loop()
+        connection = HTTPConnection(loop, self._rate)
+        await loop.create_connection(lambda: connection, sock=opened)
+        return connection
+
+    async def _open_socket(self, untried: list[str], port: int) -> socket.socket:
+        """Returns a socket for the first address that accepts; takes what it tries off the list. Raises OSError.
+
+        The next address is tried while earlier attempts go on, as long as there are few such attempts in all.
+        """
+        if len(untried) == 1:
+            return await _socket_to(untried.pop(), port, self._local_address)
+        pending = {asyncio.ensure_future(_socket_to(untried.pop(0), port, self._local_address))}
+        error, further = None, 0
+        try:
+            while pending:
+                seconds = _NEXT_SECONDS if untried else None
+                done, _ = await asyncio.wait(pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                for attempt in done:
+                    if (error := attempt.exception()) is None:
+                        pending.discard(attempt)
+                        return attempt.result()
+                pending -= done
+                if self.further >= MOST_FURTHER:
+                    untried.clear()
+                if untried:
+                    further, self.further = further + 1, self.further + 1
+                    pending.add(asyncio.ensure_future(_socket_to(untried.pop(0), port, self._local_address)))
+        finally:
+            self.further -= further
+            for attempt in pending:
+                attempt.cancel()
+                attempt.add_done_callback(_close_socket)
+        raise error or OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+async def _socket_to(address: str, port: int, local_address: tuple[str, int] | None) -> socket.socket:
+    opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        opened.setblocking(False)
+        if local_address is not None:
+            opened.bind(local_address)
+        await asyncio.get_running_loop().sock_connect(opened, (address, port))
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:
+    """Closes the socket of an attempt that is not needed."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+def _reason(error: OSError) -> str:
+    """Returns why there is no connection, without the address."""
+    if isinstance(error, ssl.SSLError):  # its numbers are not those of the system
+        return getattr(error, "verify_message", None) or str(error)
+    number = errno.ECONNRESET if isinstance(error, ConnectionResetError) else error.errno
+    return os.strerror(number) if number else str(error)

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ crawl: numbers .venv/.$(if $(EXTRAS),extras,runtime) ## Crawl SEEDS="https://exa
 # They start hundreds of processes, which must not compile the code anew, even where a container says so.
 test: .venv/.dev ## Run the tests; ARGS="-k frontier" selects some
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+fuzz: .venv/.dev ## Feed damaged responses to the HTTP client for ten minutes; ARGS="--minutes 1"
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 test-slow: .venv/.dev ## Run the slow tests, which the target test leaves out
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m slow --timeout=1200 $(ARGS)

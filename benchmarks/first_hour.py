@@ -35,7 +35,6 @@ LEFT_OUT = {
     "systemctl": "needs systemd",
     "journalctl": "needs systemd",
     "docker": "needs Docker",
-    "valkey-server": "a server of this program stands for it",
     "REDIS_URL=": "the value of a setting",
 }
 """Beginning of a command -> why it does not run."""

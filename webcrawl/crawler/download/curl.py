@@ -26,7 +26,6 @@ from webcrawl.crawler.download.http import HTTPDownloadHandler
 from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
-from webcrawl.crawler.download.wire import phrase
 from webcrawl.crawler.errors import MalformedAnswer, ProxyFailed
 from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
 from webcrawl.crawler.session import Session, SessionComponent
@@ -286,3 +285,11 @@ def _exchange(request: Request, head: Head, payload: Body, truncated: str | None
         truncated=truncated,
         protocol=None if is_text else "h2",
     )
+
+
+def phrase(status: int) -> str:
+    """Returns the reason phrase of a status; empty for an unknown status."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

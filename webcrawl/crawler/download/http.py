@@ -7,6 +7,8 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from weakref import WeakKeyDictionary
@@ -21,17 +23,19 @@ from webcrawl.crawler.download.failures import http_failure
 from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
-from webcrawl.crawler.download.wire import Sending, exchange_over, sent_fields
 from webcrawl.crawler.errors import ProxyFailed
 from webcrawl.crawler.fetch import PacedCheck, check_of, fetch_of, keep_exchange
 from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session, SessionComponent
+from webcrawl.documents.body import Body
+from webcrawl.documents.exchange import Exchange
 from webcrawl.hosts.dns import to_try
 from webcrawl.http.connection import HTTPConnection
-from webcrawl.http.heads import ResponseHead
+from webcrawl.http.heads import Field, ResponseHead
 from webcrawl.http.pool import Pool, Way
 from webcrawl.http.requests import RequestTarget, expects_continue, head_of, origin_of, target_of
-from webcrawl.urls.canonical import is_address
+from webcrawl.metrics.observations import Observations
+from webcrawl.urls.canonical import is_address, without_fragment
 
 _NO_IMPERSONATION = (
     "Request.meta['impersonate'] needs another download handler: set DOWNLOAD_HANDLERS of http and https to "
@@ -40,6 +44,33 @@ _NO_IMPERSONATION = (
 
 _AT_ONCE = nullcontext()
 _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
+
+
+@dataclass(slots=True)
+class Sending:
+    """The times when a request began, got its connection and was sent, by `time.monotonic`."""
+
+    began: float
+    connected: float = 0.0
+    sent: float = 0.0
+    is_kept: bool = False
+    """The connection has sent another request before."""
+
+    def latency(self) -> float:
+        """Returns the seconds up to the head of the response, which is complete now, without the wait for the turn."""
+        return time.monotonic() - self.began - (self.sent - self.connected)
+
+    def observe(self, observed: Observations, url: str) -> None:
+        """Observes the stages up to the head of the response, which is complete now."""
+        if not self.is_kept:
+            observed.stage("connect", url, self.began, self.connected)
+        observed.stage("first_byte", url, self.sent)
+
+    def fail(self, observed: Observations, url: str) -> None:
+        """Adds the stage in which the request failed to the trace of its page; histograms have whole stages."""
+        if observed.traces is not None:
+            stage, began = ("first_byte", self.sent) if self.sent else ("connect", self.began)
+            observed.traces.add(url, stage, began, time.monotonic())
 
 
 class HTTPDownloadHandler(SessionComponent):
@@ -194,3 +225,31 @@ def _ssl_context(crawler: Crawler) -> ssl.SSLContext:
     if crawler not in _ssl_contexts:
         _ssl_contexts[crawler] = _make_ssl_context(crawler.settings)
     return _ssl_contexts[crawler]
+
+
+def sent_fields(request: Request) -> list[Field]:
+    """Returns the headers of a request; those for a proxy are sent to no server."""
+    return [
+        (name, value)
+        for name, values in request.headers.items()
+        if name != b"Proxy-Authorization"
+        for value in values
+    ]
+
+
+def exchange_over(
+    request: Request, sent: bytes, head: ResponseHead, peer: str | None, payload: Body, truncated: str | None
+) -> Exchange:
+    """Returns request and response; `sent` is the head of the request, `peer` the address of the server."""
+    return Exchange(
+        url=without_fragment(request.url),
+        method=request.method,
+        request_head=sent,
+        request_body=request.body,
+        status=head.status,
+        response_head=head.sent,
+        payload=payload,
+        ip_address=peer,
+        fetched_at=datetime.now(UTC),
+        truncated=truncated,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,7 +15,6 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
-from webcrawl.crawler.pages.folders import folders_above, unknown_folders
 from webcrawl.crawler.pages.from_response import (
     answer_of,
     document_of,
@@ -37,7 +36,7 @@ from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.facts import Link, SitemapLink
 from webcrawl.documents.page import Page
 from webcrawl.errors import InvalidURL
-from webcrawl.frontier import Candidate
+from webcrawl.frontier import Candidate, RecentCache
 from webcrawl.policies.priorities import Prospect, level_of_visit
 from webcrawl.policies.traffic import COVERAGE_GET, FRESHNESS_GET, class_of_link
 from webcrawl.urls.canonical import normalize, split, without_fragment
@@ -50,6 +49,8 @@ _MANY = 5_000
 """A page with more links waits for other pages so often that its host counts as over its share."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RESOURCE_LEVEL = 0
+MOST_FOLDERS = 20
+"""The most folders of one URL, nearest to the root: a hostile link could otherwise bring thousands of URLs."""
 MOST_HOPS = 255
 """The largest OFFSITE_HOPS: on a page this far outside the scope, no further link outside it is followed."""
 
@@ -316,3 +317,37 @@ def _tell(prospect: Prospect, link: Link) -> None:
     """Sets a document's hints about a link."""
     prospect.modified = None if link.modified is None else link.modified.timestamp()
     prospect.period, prospect.rank = link.period, link.rank
+
+
+def folders_above(url: str) -> Iterator[str]:
+    """Yields the folders that contain a normalized URL, the nearest first: `/a/b/` for both `/a/b/?c` and `/a/b/c`.
+
+    A folder does not contain itself.
+    """
+    query = url.find("?")
+    end = query if query >= 0 else len(url) - 1
+    slashes: list[int] = []
+    slash = url.find("/", url.find(":") + 4)
+    while 0 <= slash < end and len(slashes) < MOST_FOLDERS:
+        slashes.append(slash)
+        slash = url.find("/", slash + 1, end)
+    for slash in reversed(slashes):
+        yield url[: slash + 1]
+
+
+def unknown_folders(url: str, known: RecentCache[str], allowed: Callable[[str], str | None]) -> Sequence[str]:
+    """Returns the folders above a URL that `allowed` passes, as it returns them, and adds them to `known`.
+
+    Stops at the first known folder, because the folders above it are known too.
+    """
+    # -1, for a URL without a query, leaves out the last character, which may be the slash of a folder
+    if url[: url.rfind("/", 0, url.find("?")) + 1] in known:
+        return ()
+    unknown = []
+    for folder in folders_above(url):
+        if folder in known:
+            break
+        if (address := allowed(folder)) is not None:
+            known.add(folder)
+            unknown.append(address)
+    return unknown

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.crawler.pages.folders import MOST_FOLDERS, folders_above, unknown_folders
+from webcrawl.crawler.pages.outlinks import MOST_FOLDERS, folders_above, unknown_folders
 from webcrawl.frontier import RecentCache
 from webcrawl.urls.canonical import normalize, split
 

@@ -139,8 +139,9 @@ def test_https_with_an_invalid_certificate_fails_unless_verification_is_off(
 ) -> None:
     listed = "other.test" if fault == "other name" else "127.0.0.1"
     authority = Authority(tmp_path, listed, days=-1 if fault == "expired" else 1)
-    if fault != "unknown":
-        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    (tmp_path / "another").mkdir()
+    trusted = Authority(tmp_path / "another", listed) if fault == "unknown" else authority
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted.file))
 
     async def check() -> None:
         async with Wire([plain(b"secret")], authority.context) as wire:

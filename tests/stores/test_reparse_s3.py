@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.crawl.reparsing import rows
 from tests.crawls import CrawlResult, scrapy
 from tests.s3server import Line, weed_binary
 from tests.stores.buckets import environment
@@ -57,7 +58,7 @@ def test_rows_come_from_the_bucket_in_few_reads(
     assert [len(rows) for rows in before_tables] == [30, 31]
     assert any(name.endswith(".warc.gz") for name in bucket())
     assert not list(result.data_dir.rglob("*.warc.gz*")), "the archive is in the bucket alone"
-    before = result.rows()
+    before = rows(result.data_dir)
     with closing(sqlite3.connect(result.data_dir / "metadata.db")) as database:
         database.execute("UPDATE pages SET title = NULL, simhash = 1, length = 0")
         database.commit()
@@ -65,9 +66,9 @@ def test_rows_come_from_the_bucket_in_few_reads(
     settings += tuple(word for name, value in tables.items() for word in ("-s", f"{name}={value}"))
     done = scrapy("reparse", "broad", *settings, env=env, timeout=60)
     assert (json.loads(done.stdout)["rows"], json.loads(done.stdout)["failed"]) == (31, 0)
-    assert result.rows() == before
+    assert rows(result.data_dir) == before
     assert stored(bucket()) == before_tables, "rows of the crawl are replaced"
-    check_reads(result.data_dir, uri, [place for row in before if (place := own_location(row))])
+    check_reads(result.data_dir, uri, [place for row in before.values() if (place := own_location(row))])
 
 
 def stored(objects: dict[str, bytes]) -> list[list[Any]]:
@@ -75,8 +76,8 @@ def stored(objects: dict[str, bytes]) -> list[list[Any]]:
     found = []
     for name in ("links", "texts"):
         tables = [pq.read_table(io.BytesIO(data)) for key, data in objects.items() if f"/{name}/" in key]
-        rows = [row for table in tables for row in table.drop_columns("read_at").to_pylist()]
-        found.append(sorted(rows, key=repr))
+        texts_or_links = [row for table in tables for row in table.drop_columns("read_at").to_pylist()]
+        found.append(sorted(texts_or_links, key=repr))
     return found
 
 

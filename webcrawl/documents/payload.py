@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
@@ -26,21 +26,12 @@ class StoredPayload(NamedTuple):
     @classmethod
     def of_details(cls, details: object) -> Self | None:
         """Returns the payload that the details of a page name; None for a page with a payload of its own."""
-        facts = details.get(PAYLOAD) if isinstance(details, Mapping) else None
-        if not isinstance(facts, Mapping):
-            return None
-        try:
-            fetched_at = datetime.fromisoformat(facts["fetched_at"])
-            return cls(fetched_at=fetched_at, **{name: facts[name] for name in _OTHERS})
-        except (KeyError, TypeError, ValueError):
-            return None
+        facts = _facts(details, PAYLOAD, cls._fields)
+        return None if facts is None else cls(**facts)
 
     def facts(self) -> dict[str, Any]:
         """Returns the fields as values of JSON."""
         return {name: plain(value) for name, value in self._asdict().items()}
-
-
-_OTHERS = tuple(name for name in StoredPayload._fields if name != "fetched_at")
 
 
 class StoredText(NamedTuple):
@@ -53,15 +44,8 @@ class StoredText(NamedTuple):
     @classmethod
     def of_details(cls, details: object) -> Self | None:
         """Returns the text that the details of a page name; None if none is known to be stored."""
-        facts = details.get(STORED_TEXT) if isinstance(details, Mapping) else None
-        try:
-            return (
-                cls(datetime.fromisoformat(facts["fetched_at"]), facts["file"], facts["digest"])
-                if facts
-                else None
-            )
-        except (KeyError, TypeError, ValueError):
-            return None
+        facts = _facts(details, STORED_TEXT, cls._fields)
+        return None if facts is None else cls(**facts)
 
     def facts(self) -> dict[str, Any]:
         """Returns the fields as values of JSON."""
@@ -73,3 +57,15 @@ class EarlierContents(NamedTuple):
 
     payload: StoredPayload
     text: StoredText | None
+
+
+def _facts(details: object, name: str, fields: Iterable[str]) -> dict[str, Any] | None:
+    """Returns these fields of what the details of a page have under a name; None if anything is missing or wrong."""
+    facts = details.get(name) if isinstance(details, Mapping) else None
+    if not isinstance(facts, Mapping):
+        return None
+    try:
+        values = {field: facts[field] for field in fields}
+        return values | {"fetched_at": datetime.fromisoformat(facts["fetched_at"])}
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -116,8 +116,8 @@ def page_of(response: Response) -> Page:
         charset=document.charset,
         length=len(document),
         digest=(exchange.payload if exchange else body_of(response)).digest,
-        etag=_validator(header(headers, b"Etag")),
-        last_modified=_validator(header(headers, b"Last-Modified")),
+        etag=_short(header(headers, b"Etag")),
+        last_modified=_short(header(headers, b"Last-Modified")),
         error=next((_FLAWS[flag] for flag in response.flags if flag in _FLAWS), None),
         latency=_latency(meta),
         redirects=meta.get("redirect_urls"),
@@ -132,7 +132,7 @@ def page_of(response: Response) -> Page:
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
     page.recrawl_request, page.fetch_class = meta.get(STORED_REQUEST), meta.get(FETCH_CLASS)
     cache_control, expires, date = (header(headers, name) for name in (b"Cache-Control", b"Expires", b"Date"))
-    page.caching = _validator(cache_control), _validator(expires), _validator(date)
+    page.caching = _short(cache_control), _short(expires), _short(date)
     page.reading.content_language = _single_language(header(headers, b"Content-Language"))
     if response.status == UNCHANGED and sent and sent.known is not None:
         _fill_from_stored(page, fetch.archived, sent.known)
@@ -195,8 +195,8 @@ def _single_language(value: bytes | None) -> str | None:
     return None if value is None or b"," in value else language(_text(value))
 
 
-def _validator(value: bytes | None) -> str | None:
-    """Returns an ETag or a date; None if it is too long to be stored with every page and sent back."""
+def _short(value: bytes | None) -> str | None:
+    """Returns the value of a header that every page keeps, such as ETag; None if it is too long for that."""
     return None if value is None or len(value) > _LONGEST_VALIDATOR else _text(value)
 
 

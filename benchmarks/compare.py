@@ -55,7 +55,7 @@ def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[
     """Runs one crawl in an empty folder; returns what measured.py prints of it."""
     home = Path(tempfile.mkdtemp(prefix="bench-"))
     command = [sys.executable, str(ROOT / "benchmarks" / "measured.py"), *contender.server(home), "--"]
-    command += contender.command(Task(seeds, pages, web.per_host, web.delay, home))
+    command += contender.words(Task(seeds, pages, web.per_host, web.delay, home))
     trusted = {"SSL_CERT_FILE": str(web.authority)} if web.authority else {}
     with (home / "output").open("wb") as output:
         process = subprocess.Popen(
@@ -70,9 +70,7 @@ def spent(contender: Contender, web: Web, seeds: list[str], pages: int) -> dict[
         try:
             cost: dict[str, Any] = json.loads(process.communicate(timeout=LIMIT_SECONDS)[0])
         except subprocess.TimeoutExpired:
-            raise SystemExit(
-                f"{contender.title} did not end within {LIMIT_SECONDS} s: {home}/output"
-            ) from None
+            raise SystemExit(f"{contender.title} did not end in time: {home}/output") from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -144,11 +142,12 @@ def main() -> int:
     options = parser.parse_args()
     if {"polite", "small"} & set(options.webs):
         allow_open_files()
-    # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
-    compileall.compile_dir(ROOT / "webcrawl", quiet=1)
     sites = available()
     wanted = {web: options.only or DEFAULT[web] for web in options.webs}
     ready = {name: CONTENDERS[name].prepare() for name in dict.fromkeys(chain(*wanted.values()))}
+    # as an installation does; with PYTHONDONTWRITEBYTECODE each crawl would compile all modules again
+    for checkout in {CONTENDERS[name].checkout for name in ready}:
+        compileall.compile_dir(checkout / "webcrawl", quiet=1)
     chosen = {web: [CONTENDERS[name] for name in names if ready[name]] for web, names in wanted.items()}
     webs = {web: measure(web, sites, chosen[web], options) for web in options.webs}
     write_figures(options.json, webs=webs)

@@ -6,6 +6,7 @@ runs with its own defaults.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,9 @@ from webcrawl.engine.embedded import server_binary
 
 PEERS = ROOT / ".bench"
 """Each folder has what one contender needs."""
+REFERENCE = "c590cf8"
+"""An earlier commit, which runs in the same turns: many small costs since then are a large one together."""
+_ENTRIES = "scrapy_webcrawl.egg-info"
 PROGRAMS = ROOT / "benchmarks" / "contenders"
 
 AT_ONCE = 64
@@ -73,11 +77,7 @@ class Task:
 
     @property
     def scrapy(self) -> dict[str, object]:
-        return {
-            **SCRAPY,
-            "CONCURRENT_REQUESTS_PER_DOMAIN": self.per_host,
-            "DOWNLOAD_DELAY": self.delay,
-        }
+        return {**SCRAPY, "CONCURRENT_REQUESTS_PER_DOMAIN": self.per_host, "DOWNLOAD_DELAY": self.delay}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Contender:
 
     `needs` are programs that must be there. The first of them runs with each line of `install` in the folder of the
     peer, which has a copy of its files in PROGRAMS. Without `needs`, the folder is a virtual environment. Ours run with
-    the code of `checkout`.
+    the code of `checkout`, into which `prepare` clones `revision`.
     """
 
     name: str
@@ -97,6 +97,15 @@ class Contender:
     needs: tuple[str, ...] = ()
     install: tuple[str, ...] = ()
     checkout: Path = ROOT
+    revision: str = ""
+
+    def words(self, task: Task) -> list[str]:
+        """The command line of a task; pipelines that are left out have the names of the checkout."""
+        words = self.command(task)
+        if self.checkout == ROOT:
+            return words
+        left_out = f"ITEM_PIPELINES={_pipelines(self.checkout)}"
+        return [left_out if word.startswith("ITEM_PIPELINES=") else word for word in words]
 
     def server(self, home: Path) -> list[str]:
         """The option by which measured.py starts a Valkey beside the contender that writes nothing to disk."""
@@ -117,17 +126,12 @@ class Contender:
         if missing := [program for program in self.needs if not shutil.which(program)]:
             print(f"{self.title} is not run: there is no {' and no '.join(missing)}", flush=True)
             return False
+        if self.revision and not (self.checkout / _ENTRIES).exists():
+            _check_out(self.revision, self.checkout)
         folder, requirements = PEERS / self.peer, PROGRAMS / f"{self.peer}.txt"
         steps: list[Sequence[str | Path]] = [(*self.needs[:1], *step.split()) for step in self.install]
         if self.peer and not self.needs:
-            pip = (
-                folder / "bin" / "python",
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            )
+            pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet")
             steps = [(sys.executable, "-m", "venv", folder), (*pip, "-r", requirements)]
         sources = sorted(PROGRAMS.glob(f"{self.peer}*"))
         wanted = "\n".join([*self.install, *(path.read_text() for path in sources)])
@@ -143,6 +147,23 @@ class Contender:
             subprocess.run(step, cwd=folder, check=True)
         done.write_text(wanted)
         return True
+
+
+def _check_out(revision: str, folder: Path) -> None:
+    """Clones a commit; its entry points are found before those that are installed, because they have the same name."""
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(["git", "clone", "--quiet", ROOT, folder], check=True)
+    subprocess.run(["git", "checkout", "--quiet", revision], cwd=folder, check=True)
+    subprocess.run([sys.executable, "setup.py", "--quiet", "egg_info"], cwd=folder, check=True)
+    next(folder.glob("*.egg-info")).rename(folder / _ENTRIES)
+
+
+@functools.cache
+def _pipelines(checkout: Path) -> str:
+    """The value of ITEM_PIPELINES that leaves out all pipelines of a checkout, as its own benchmark knows them."""
+    asked = "import json; from benchmarks.contender import LINKS; print(json.dumps(LINKS['ITEM_PIPELINES']))"
+    asking = [sys.executable, "-c", asked]
+    return subprocess.run(asking, cwd=checkout, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
 
 def ours(settings: dict[str, object], workers: int = 1) -> Callable[[Task], list[str]]:
@@ -219,6 +240,7 @@ COLLY: dict[str, Any] = {
     "needs": ("go",),
     "install": ("mod init links", "get github.com/gocolly/colly/v2@v2.3.0", "build -o links ."),
 }
+EARLIER: dict[str, Any] = {"needs": ("git",), "checkout": PEERS / REFERENCE, "revision": REFERENCE}
 SPIDER_RS: dict[str, Any] = {
     "peer": "spider",
     "needs": ("npm", "node"),
@@ -232,15 +254,17 @@ CONTENDERS = {
         Contender("links-curl", "webcrawl, links, curl handler", ours(LINKS_CURL)),
         Contender("full", "webcrawl, full", ours(FULL)),
         Contender("full-stored", "webcrawl, full, links and texts stored", ours(STORED)),
+        Contender("links-reference", f"webcrawl at {REFERENCE}, links", ours(LINKS), **EARLIER),
+        Contender("full-reference", f"webcrawl at {REFERENCE}, full", ours(FULL), **EARLIER),
         Contender("links-2", "webcrawl, links, two workers", ours(LINKS, workers=2)),
         Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),
         Contender("scrapy-redis", "scrapy-redis", scrapy("scrapy-redis", REDIS), "scrapy-redis", True),
         Contender("crawlee", "Crawlee, ParselCrawler", crawlee, "crawlee"),
         Contender("scrapling", "Scrapling", scrapling, "scrapling"),
         Contender("colly", "Colly, links", colly(), **COLLY),
-        Contender("colly-full", "Colly, links and texts as JSON", colly("pages.jsonl"), **COLLY),
+        Contender("colly-full", "Colly, pages, texts and links as JSON", colly("pages.jsonl"), **COLLY),
         Contender("spider", "spider-rs, links", spider_rs(), **SPIDER_RS),
-        Contender("spider-full", "spider-rs, pages as JSON", spider_rs("pages.jsonl"), **SPIDER_RS),
+        Contender("spider-full", "spider-rs, pages and links as JSON", spider_rs("pages.jsonl"), **SPIDER_RS),
         Contender("wget2", "wget2", wget2, "wget2", needs=("wget2",)),
     ]
 }

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import compileall
 import statistics
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.command import ROOT, command_line
+from benchmarks.command import command_line
 from benchmarks.compare import crawl, spent
-from benchmarks.contender import CONTENDERS, Contender, Task
+from benchmarks.contender import CONTENDERS, Contender
 from benchmarks.served import Web
 from benchmarks.sites import available
 
@@ -32,11 +30,7 @@ OURS = [name for name, contender in CONTENDERS.items() if not contender.peer]
 def with_settings(contender: Contender, settings: list[str]) -> Contender:
     """Returns a contender with further settings, each as NAME=VALUE."""
     words = [word for setting in settings for word in ("-s", setting)]
-
-    def command(task: Task) -> list[str]:
-        return [*contender.command(task), *words]
-
-    return replace(contender, command=command)
+    return replace(contender, command=lambda task: [*contender.command(task), *words])
 
 
 def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
@@ -53,26 +47,16 @@ def main() -> None:
     parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
     parser.add_argument("--to", choices=OURS, default="full", help="the contender that it is compared with")
     parser.add_argument("--before", help="compare with the code of this commit, in the same environment")
-    parser.add_argument(
-        "--setting",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="of the contender that is measured",
-    )
+    parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of what is measured")
     parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     rounds = options.rounds
     pair = [with_settings(CONTENDERS[options.of], options.setting), CONTENDERS[options.to]]
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         if options.before:
-            checkout = Path(home) / "before"
-            subprocess.run(["git", "clone", "--quiet", ROOT, checkout], check=True)
-            subprocess.run(["git", "checkout", "--quiet", options.before], cwd=checkout, check=True)
-            # its entry points, before those that are installed: they name its commands
-            subprocess.run([sys.executable, "setup.py", "--quiet", "egg_info"], cwd=checkout, check=True)
-            pair[1] = replace(pair[1], checkout=checkout)
+            pair[1] = replace(pair[1], checkout=Path(home) / "before", revision=options.before)
         for contender in pair:
+            contender.prepare()
             compileall.compile_dir(contender.checkout / "webcrawl", quiet=1)
         web = Web("http", available(), Path(home))
         with web.served():
@@ -81,16 +65,13 @@ def main() -> None:
             for number in range(1, rounds + 1):
                 starts.append(together(pair, web, [web.start]))
                 wholes.append(together(pair, web, web.seeds))
-                of, to = wholes[-1]
-                print(f"{number}/{rounds} {options.of} {of:.1f} s, {options.to} {to:.1f} s", flush=True)
+                print(f"{number}/{rounds}", " beside ".join(f"{cpu:.1f} s" for cpu in wholes[-1]), flush=True)
     first = [statistics.median(column) for column in zip(*starts, strict=True)]
     costs = [[(cpu - start) / pages * 1e3 for cpu, start in zip(both, first, strict=True)] for both in wholes]
     ratios = [of / to for of, to in costs]
-    of, to = [statistics.median(column) for column in zip(*costs, strict=True)]
-    print(f"{pages:,} pages: {options.of} {of:.2f} ms a page, {options.to} {to:.2f}")
-    print(
-        f"ratio {statistics.median(ratios):.3f} (median of {rounds}; {min(ratios):.3f} to {max(ratios):.3f})"
-    )
+    own, other = [statistics.median(column) for column in zip(*costs, strict=True)]
+    print(f"{pages:,} pages: {options.of} {own:.2f} ms a page, {options.to} {other:.2f}")
+    print(f"ratio {statistics.median(ratios):.3f} (of {rounds}; {min(ratios):.3f} to {max(ratios):.3f})")
 
 
 if __name__ == "__main__":

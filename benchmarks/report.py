@@ -102,18 +102,19 @@ class Bar(NamedTuple):
         return f"{self.web}: {self.ours}{against}, {self.figure}: {value:.2f}, {bar}"
 
 
+_PEERS = ("CPU", 0.8), ("pages/s", 1)
 BARS = [
     Bar("http", "links", "scrapy-redis", "pages/s", 15),
     Bar("http", "links", "scrapy", "pages/s", 8),
     Bar("http", "full", "scrapy", "pages/s", 4),
     Bar("http", "full-stored", "full", "CPU", 1.15),
     Bar("http", "links", "", "CPU", 3.0),
-    *(Bar("http", "links", peer, "CPU", 0.8) for peer in ("colly", "spider")),
-    *(Bar("http", "links", peer, "pages/s", 1) for peer in ("colly", "spider")),
-    *(Bar("http", "full", peer, "CPU", 0.8) for peer in ("colly-full", "spider-full")),
-    *(Bar("http", "full", peer, "pages/s", 1) for peer in ("colly-full", "spider-full")),
+    *(Bar("http", "links", peer, *bar) for peer in ("colly", "spider") for bar in _PEERS),
+    *(Bar("http", "full", peer, *bar) for peer in ("colly-full", "spider-full") for bar in _PEERS),
     Bar("http", "links", "", "memory", 180),
     Bar("http", "full", "", "memory", 230),
+    Bar("http", "links", "links-reference", "CPU", 0.78),
+    Bar("http", "full", "full-reference", "CPU", 0.85),
     Bar("many", "links", "scrapy", "pages/s", 4),
     Bar("http", "links-2", "links", "CPU", 1.1),
     Bar("polite", "links", "scrapy", "pages/s", 2.5),

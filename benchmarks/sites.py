@@ -6,7 +6,7 @@ whatever its order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,18 +45,14 @@ SCOPE = r"^https?://127\.0\.(?:[13]|1[6-9]|2[0-7])\."
 """What a link to one of the pages looks like."""
 
 
-def available(sites: Iterable[Site] = SITES) -> list[Site]:
+def available(sites: Sequence[Site] = SITES) -> list[Site]:
     """The sites whose packages are installed; prints which are not."""
-    installed = []
+    installed = [site for site in sites if site.there]
     for site in sites:
-        if site.there:
-            installed.append(site)
-        else:
+        if not site.there:
             print(f"{site.name} is left out: apt install {site.package}")
     if not installed:
-        raise SystemExit(
-            "The benchmark needs at least one of the packages: apt install " + " ".join(PACKAGES)
-        )
+        raise SystemExit(f"The benchmark needs one of the packages: apt install {' '.join(PACKAGES)}")
     return installed
 
 

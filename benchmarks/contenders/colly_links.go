@@ -1,4 +1,5 @@
-// Colly: OnHTML for links, the queue in memory. With a file to write to: URL, title, text and links of each page as JSON.
+// Colly: OnHTML for links, the queue in memory. With a file to write to: URL, title, text, links
+// and HTML of each page as JSON.
 //
 // colly_links SEEDS ALLOW PAGES CONCURRENCY A_HOST DELAY OUT (as scrapy_links.py; DELAY in seconds, OUT "" for none)
 package main
@@ -17,8 +18,8 @@ import (
 )
 
 type page struct {
-	URL, Title, Text string
-	Links            []string
+	URL, Title, Text, HTML string
+	Links                  []string
 }
 
 func main() {
@@ -57,7 +58,8 @@ func main() {
 			return
 		}
 		line, _ := json.Marshal(page{
-			document.Request.URL.String(), document.ChildText("title"), document.ChildText("body"), links})
+			document.Request.URL.String(), document.ChildText("title"), document.ChildText("body"),
+			string(document.Response.Body), links})
 		lock.Lock()
 		defer lock.Unlock()
 		out.Write(append(line, '\n'))

@@ -7,6 +7,7 @@ import re
 import resource
 from argparse import Namespace
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_a_contender_is_measured_with_further_settings(tmp_path: Path) -> None:
     further = pair.with_settings(full, ["TEXT=wet", "LINKS=True"])
     assert further.command(task) == [*full.command(task), "-s", "TEXT=wet", "-s", "LINKS=True"]
     assert pair.with_settings(full, []).command(task) == full.command(task)
+
+
+def test_another_checkout_leaves_out_the_pipelines_that_it_has_itself(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    own = "LINKS = {'ITEM_PIPELINES': {'earlier.Pipeline': None}}"
+    (tmp_path / "benchmarks" / "contender.py").write_text(own)
+    task = Task(["http://127.0.2.1/"], 0, 16, 0.0, tmp_path)
+    earlier = replace(CONTENDERS["links"], checkout=tmp_path)
+    assert 'ITEM_PIPELINES={"earlier.Pipeline": null}' in earlier.words(task)
+    assert CONTENDERS["links"].words(task) == CONTENDERS["links"].command(task)
 
 
 def test_our_variants_run_before_each_competitor() -> None:

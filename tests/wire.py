@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -150,6 +153,69 @@ class Proxy:
             line = line.replace(b"http://" + host, b"", 1)
             back.write(line + b"\r\nConnection: close\r\n" + rest)
         await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+
+@dataclass
+class SocksProxy(Proxy):
+    """A SOCKS proxy on loopback, of versions 4, 4a and 5; connects to the local port that `ways` maps a host to.
+
+    `asked` lists the hosts with ports, `credentials` the user, or user and password, of each connection. It refuses
+    other logins than `login`, answers `refusal` to a request if that is set, and `says` instead of anything.
+    """
+
+    login: bytes | None = None
+    says: bytes | None = None
+
+    @property
+    def url(self) -> str:
+        return f"socks5h://127.0.0.1:{self.port}"
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.says is not None:
+            writer.write(self.says)
+            return
+        version = (await reader.readexactly(1))[0]
+        target = await (self._asked_by_5(reader, writer) if version == 5 else self._asked_by_4(reader))
+        if target is None:
+            return
+        self.asked.append(target)
+        port = self.ways.get(target.decode())
+        granted, unreachable = (b"\5\0\0\1", b"\5\4\0\1") if version == 5 else (b"\0\x5a", b"\0\x5b")
+        reply = self.refusal or (granted if port else unreachable)
+        writer.write(reply + bytes(6))
+        if reply is granted:
+            there, back = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+    async def _asked_by_4(self, reader: asyncio.StreamReader) -> bytes:
+        _, port, address = struct.unpack("!BH4s", await reader.readexactly(7))
+        self.credentials.append((await reader.readuntil(b"\0"))[:-1])
+        is_name = address[:3] == bytes(3) and address[3]
+        host = (await reader.readuntil(b"\0"))[:-1] if is_name else socket.inet_ntoa(address).encode()
+        return b"%s:%d" % (host, port)
+
+    async def _asked_by_5(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes | None:
+        """Returns the host and port asked for, None after a refused login."""
+        methods = await reader.readexactly((await reader.readexactly(1))[0])
+        wanted = 0 if self.login is None else 2
+        writer.write(bytes([5, wanted if wanted in methods else 255]))
+        if wanted not in methods:
+            return None
+        if wanted:
+            _, size = await reader.readexactly(2)
+            user = await reader.readexactly(size)
+            login = user + b":" + await reader.readexactly((await reader.readexactly(1))[0])
+            self.credentials.append(login)
+            writer.write(bytes([1, login != self.login]))
+            if login != self.login:
+                return None
+        kind = (await reader.readexactly(4))[3]
+        if kind == 3:
+            host = await reader.readexactly((await reader.readexactly(1))[0])
+        else:
+            packed = await reader.readexactly(4 if kind == 1 else 16)
+            host = str(ipaddress.ip_address(packed)).encode()
+        return b"%s:%d" % (host, int.from_bytes(await reader.readexactly(2)))
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

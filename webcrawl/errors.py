@@ -211,11 +211,11 @@ class HandshakeFailed(NotConnected):
 
 
 class TunnelRefused(CrawlError):
-    """A proxy answered CONNECT with a `status` other than 200."""
+    """A proxy did not connect to a host. `is_proxy`: because of the proxy itself, and not because of the host."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the proxy answers {status} to CONNECT")
-        self.status = status
+    def __init__(self, reason: str, *, is_proxy: bool) -> None:
+        super().__init__(reason)
+        self.is_proxy = is_proxy
 
 
 class Disconnected(CrawlError, ConnectionError):

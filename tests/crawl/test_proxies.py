@@ -15,7 +15,7 @@ from tests.crawls import CHECKOUT, CrawlResult
 from tests.downloads import names
 from tests.ports import free_ports
 from tests.web import LocalWeb, Reply
-from tests.wire import NOT_YOU, Proxy, running
+from tests.wire import NOT_YOU, Proxy, SocksProxy, running
 
 Crawl = Callable[..., CrawlResult]
 StartWeb = Callable[..., LocalWeb]
@@ -35,10 +35,11 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
     ways = {web.host(site).removeprefix("http://"): int(web.host(site).rpartition(":")[2]) for site in SITES}
     with ExitStack() as stack:
         good = [stack.enter_context(running(Proxy(ways))) for _ in range(2)]
+        socks = stack.enter_context(running(SocksProxy(ways, login=b"me:secret")))
         closed = stack.enter_context(running(Proxy(ways, refusal=NOT_YOU)))
         shutil.copy(CHECKOUT / "examples" / "spiders" / "through_proxies.py", project.folder / "spiders")
         file = project.folder / "proxies.txt"
-        lines = [proxy.url.replace("//", "//me:secret@") for proxy in (*good, closed)]
+        lines = [proxy.url.replace("//", "//me:secret@") for proxy in (*good, socks, closed)]
         file.write_text("\n".join([*lines, f"http://me:secret@127.0.0.1:{free_ports(1)[0]}"]))
         outer = {site.replace(".", "_"): "192.0.2.1" for site in SITES}
         nameserver = stack.enter_context(names(inner_test="127.0.0.1", **outer))
@@ -57,10 +58,11 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
         assert web.min_gap(site) >= 0.2
     # inner addresses that a page chose are not sent to a proxy
     assert result.summary["addresses_refused"] == 2
-    asked = [line for proxy in (*good, closed) for line in proxy.asked]
+    asked = [line for proxy in (*good, socks, closed) for line in proxy.asked]
     assert not any(b"secret" in line for line in asked)
-    assert min(len(proxy.asked) for proxy in good) > 6
+    assert min(len(proxy.asked) for proxy in (*good, socks)) > 4
     assert {one for proxy in good for one in proxy.credentials} == {b"Basic bWU6c2VjcmV0"}
+    assert set(socks.credentials) == {b"me:secret"}
     assert (result.summary["failed"], result.summary["dead_letters"]) == (0, 0)
     assert result.stderr.count("fails and is left out for 10 seconds") == 2
     written = [path.read_bytes() for path in result.data_dir.rglob("*") if path.is_file()]
@@ -73,7 +75,7 @@ def test_a_crawl_goes_through_the_working_proxies_and_stays_polite(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"PROXIES": "socks5://me:secret@proxy.test:1"}, "PROXIES, entry 1: socks5:// is not supported"),
+        ({"PROXIES": "socks6://me:secret@proxy.test:1"}, "PROXIES, entry 1: socks6:// is not supported"),
         ({"PROXY_ROTATION": "never"}, "PROXY_ROTATION must be"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The pool of HTTP proxies: chooses the proxy of a request, and leaves out failing proxies for a while."""
+"""The pool of proxies: chooses the proxy of a request, and leaves out failing proxies for a while."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.config.records import setting_entries
 from webcrawl.errors import ConfigurationError
+from webcrawl.http.requests import PROXY_PORTS
 
 logger = logging.getLogger(__name__)
 
@@ -118,8 +119,9 @@ def _proxy(url: str, where: str) -> Proxy:
         raise ConfigurationError(
             f"PROXIES, {where}: not the URL of a proxy, such as http://user:password@proxy.example:3128"
         )
-    if parts.scheme not in ("http", "https"):
-        raise ConfigurationError(f"PROXIES, {where}: {parts.scheme}:// is not supported, only http and https")
+    if parts.scheme not in PROXY_PORTS:
+        known = ", ".join(PROXY_PORTS)
+        raise ConfigurationError(f"PROXIES, {where}: {parts.scheme}:// is not supported, only {known}")
     shown = f"[{name}]" if ":" in name else name
     return Proxy(url.rstrip("/"), f"{parts.scheme}://{shown}" + (f":{number}" if number else ""))
 

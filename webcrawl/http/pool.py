@@ -7,12 +7,14 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from webcrawl.errors import HandshakeFailed, NotConnected, TunnelRefused
+from webcrawl.errors import CrawlError, HandshakeFailed, NotConnected, TunnelRefused
 from webcrawl.http.connection import HTTPConnection, Rate
-from webcrawl.http.requests import Origin, head_of
+from webcrawl.http.requests import SOCKS_VERSIONS, Origin, head_of
 from webcrawl.http.tls import encrypt
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -26,6 +28,12 @@ _NEXT_SECONDS = 0.25
 _KEEPALIVE_SECONDS = 4.0
 _PROXY_SECONDS = 10.0
 """The longest wait for a proxy to connect."""
+_NO_LIMIT = 1e6
+"""Seconds: requests have limits of their own."""
+SOCKS_FAULTS = (None, 2, 7, 92, 93)
+"""Codes of SOCKS for which the proxy is left out: none (it speaks another protocol, refuses the login, or closes the
+connection), not allowed, no such command, and of version 4 the failures of identd."""
+_NOT_SENT = "SOCKS takes users and passwords of up to 255 ASCII characters"
 
 
 class Way(NamedTuple):
@@ -37,7 +45,7 @@ class Way(NamedTuple):
     @property
     def is_tunnelled(self) -> bool:
         """Whether the proxy passes on bytes that it cannot read."""
-        return self.proxy is not None and self.server.is_encrypted
+        return self.proxy is not None and (self.server.is_encrypted or self.proxy.is_socks)
 
 
 class Pool:
@@ -103,16 +111,10 @@ class Pool:
     async def _connect(self, way: Way) -> HTTPConnection:
         if way.proxy is None:
             return await self._connect_to(way.server, self._resolve)
-        try:
-            async with asyncio.timeout(_PROXY_SECONDS) as limit:
-                connection = await self._connect_to(way.proxy, self._proxy_resolve)
-        except NotConnected as error:
-            error.is_proxy = True
-            raise
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise NotConnected(way.proxy.host, way.proxy.port, "it takes too long", is_proxy=True) from None
+        if way.proxy.is_socks:
+            return await self._connect_by_socks(way.server, way.proxy)
+        async with _reaching(way.proxy):
+            connection = await self._connect_to(way.proxy, self._proxy_resolve)
         if way.is_tunnelled:
             try:
                 await self._tunnel(connection, way.server, way.proxy)
@@ -124,13 +126,53 @@ class Pool:
     async def _tunnel(self, connection: HTTPConnection, server: Origin, proxy: Origin) -> None:
         fields = [(b"Proxy-Authorization", proxy.credentials)] if proxy.credentials else []
         connection.send(
-            "CONNECT", head_of(b"CONNECT", server.authority, server._replace(credentials=None), fields, 0)
+            "CONNECT", head_of(b"CONNECT", server.authority, server._replace(login=None), fields, 0)
         )
         head = await connection.head()
-        if head.status != 200:
-            raise TunnelRefused(head.status)
+        if head.status != HTTPStatus.OK:
+            # a status of 5xx means that the proxy cannot reach the host
+            is_proxy = head.status < HTTPStatus.INTERNAL_SERVER_ERROR
+            raise TunnelRefused(f"the proxy answers {head.status} to CONNECT", is_proxy=is_proxy)
         await self._encrypt(connection, server)
         connection.requests = 0
+
+    async def _connect_by_socks(self, server: Origin, proxy: Origin) -> HTTPConnection:
+        """Connects to a server by its name, or to the first of its addresses that the proxy reaches."""
+        hosts = [server.host] if proxy.resolves_names else await self._resolve(server.host, server.port)
+        failure: CrawlError = NotConnected(server.host, server.port, "no address that the proxy can reach")
+        for host in hosts:
+            if ":" in host and SOCKS_VERSIONS[proxy.scheme] == 4:  # which has no IPv6
+                continue
+            async with _reaching(proxy):
+                opened = await self._socket_of(proxy)
+            try:
+                await _pass_through(opened, proxy, host, server.port)
+                connection = await self._connection_over(opened)
+            except TunnelRefused as error:
+                if error.is_proxy:
+                    raise
+                failure = error
+            else:
+                return await self._encrypted(connection, server)
+        raise failure
+
+    async def _encrypted(self, connection: HTTPConnection, server: Origin) -> HTTPConnection:
+        """Begins TLS if the server speaks it; closes the connection if that fails."""
+        try:
+            if server.is_encrypted:
+                await self._encrypt(connection, server)
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    async def _socket_of(self, proxy: Origin) -> socket.socket:
+        try:
+            return await self._open_socket(
+                list(await self._proxy_resolve(proxy.host, proxy.port)), proxy.port
+            )
+        except OSError as error:
+            raise NotConnected(proxy.host, proxy.port, _reason(error)) from error
 
     async def _connect_to(self, server: Origin, resolve: Resolve) -> HTTPConnection:
         """Connects to the first address that accepts; raises NotConnected."""
@@ -195,6 +237,54 @@ class Pool:
                 attempt.cancel()
                 attempt.add_done_callback(_close_socket)
         raise error or OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+@asynccontextmanager
+async def _reaching(proxy: Origin) -> AsyncIterator[None]:
+    """Bounds the wait for a connection to a proxy; raises NotConnected."""
+    try:
+        async with asyncio.timeout(_PROXY_SECONDS) as limit:
+            yield
+    except NotConnected as error:
+        error.is_proxy = True
+        raise
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise NotConnected(proxy.host, proxy.port, "it takes too long", is_proxy=True) from None
+
+
+class _OpenedSocket:
+    """What python-socks asks for a connection to a proxy."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._opened = opened
+
+    async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> socket.socket:
+        return self._opened
+
+
+async def _pass_through(opened: socket.socket, proxy: Origin, host: str, port: int) -> None:
+    """Has a SOCKS proxy connect to a name or an address (RFC 1928, RFC 1929); closes the socket if it does not.
+
+    Raises TunnelRefused, without user and password.
+    """
+    from python_socks import ProxyError, ProxyType
+    from python_socks.async_.asyncio import Proxy
+
+    version, forward = SOCKS_VERSIONS[proxy.scheme], cast("Any", _OpenedSocket(opened))
+    user, password = (part.decode("latin-1") for part in proxy.login or (b"", b""))
+    kind = ProxyType.SOCKS5 if version == 5 else ProxyType.SOCKS4
+    try:
+        way = Proxy(kind, proxy.host, proxy.port, user, password, rdns=True, forward=forward)
+        await way.connect(host, port, _NO_LIMIT)
+    except ProxyError as error:
+        is_proxy = error.error_code in SOCKS_FAULTS
+        raise TunnelRefused(f"the proxy of SOCKS {version}: {error}", is_proxy=is_proxy) from error
+    except OSError as error:
+        raise TunnelRefused(f"the proxy of SOCKS {version}: {_reason(error)}", is_proxy=True) from error
+    except ValueError:  # its message may have the password
+        raise TunnelRefused(_NOT_SENT, is_proxy=True) from None
 
 
 async def _socket_to(address: str, port: int, local_address: tuple[str, int] | None) -> socket.socket:

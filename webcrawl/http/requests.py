@@ -6,29 +6,47 @@ from base64 import b64encode
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from webcrawl.http.heads import Field
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+SOCKS_VERSIONS = {"socks4": 4, "socks4a": 4, "socks5": 5, "socks5h": 5}
+"""Versions of SOCKS by the scheme of a proxy's URL; proxies of socks4a and socks5h resolve names themselves."""
+PROXY_PORTS = {**DEFAULT_PORTS, **dict.fromkeys(SOCKS_VERSIONS, 1080)}
+"""The default ports of proxies by the scheme of their URL."""
 _WITHOUT_BODY = (b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"CONNECT")
 
 
 class Origin(NamedTuple):
     """The server of a URL, or a proxy.
 
-    host         a name in lower case, or an address without brackets
-    credentials  the value of Authorization for the user and the password in the URL
+    host   a name in lower case, or an address without brackets
+    login  the user and the password in the URL
     """
 
     scheme: str
     host: str
     port: int
-    credentials: bytes | None = None
+    login: tuple[bytes, bytes] | None = None
+
+    @property
+    def credentials(self) -> bytes | None:
+        """The value of Authorization for the user and the password."""
+        return b"Basic " + b64encode(b":".join(self.login)) if self.login else None
 
     @property
     def is_encrypted(self) -> bool:
         return self.scheme == "https"
+
+    @property
+    def is_socks(self) -> bool:
+        return self.scheme in SOCKS_VERSIONS
+
+    @property
+    def resolves_names(self) -> bool:
+        """Whether a SOCKS proxy gets names instead of addresses."""
+        return self.scheme in ("socks4a", "socks5h")
 
     @property
     def authority(self) -> str:
@@ -70,19 +88,23 @@ def origin_of(url: str) -> Origin:
     parts = urlsplit(url)
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or not parts.netloc.isascii():
         raise ValueError(f"not a URL of http or https: {url!r}")
+    return _origin(parts, parts.hostname)
+
+
+@lru_cache(maxsize=1024)
+def proxy_at(url: str) -> Origin:
+    """Returns the proxy of a URL; raises ValueError, without the URL, which may contain a password."""
+    parts = urlsplit(url)
+    if parts.scheme not in PROXY_PORTS or not parts.hostname or not parts.netloc.isascii():
+        raise ValueError(f"not the URL of a proxy of {', '.join(PROXY_PORTS)}")
+    return _origin(parts, parts.hostname)
+
+
+def _origin(parts: SplitResult, host: str) -> Origin:
     user = parts.netloc.rpartition("@")[0]
     name, _, password = user.partition(":")
-    return Origin(
-        parts.scheme,
-        parts.hostname,
-        parts.port or DEFAULT_PORTS[parts.scheme],
-        basic(unquote_to_bytes(name), unquote_to_bytes(password)) if user else None,
-    )
-
-
-def basic(user: bytes, password: bytes) -> bytes:
-    """Returns the value of a header with credentials."""
-    return b"Basic " + b64encode(user + b":" + password)
+    login = (unquote_to_bytes(name), unquote_to_bytes(password)) if user else None
+    return Origin(parts.scheme, host, parts.port or PROXY_PORTS[parts.scheme], login)
 
 
 def expects_continue(fields: Iterable[Field]) -> bool:

@@ -99,7 +99,10 @@ def test_proxies_are_read_from_a_list_and_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("socks5://me:secret@proxy.test:1", "entry 2: socks5:// is not supported, only http and https"),
+        (
+            "ftp://me:secret@proxy.test:1",
+            "entry 2: ftp:// is not supported, only http, https, socks4, socks4a, socks5, socks5h",
+        ),
         ("http://me:secret@:80", "entry 2: not the URL of a proxy"),
         ("http://me:secret@proxy.test:port", "entry 2: not the URL of a proxy"),
         ("proxy.test:80:me:secret", "entry 2: not the URL of a proxy"),

@@ -82,8 +82,8 @@ FETCHING = SettingGroup(
     Setting(
         "PROXIES",
         [],
-        "HTTP proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy that "
-        "fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
+        "HTTP and SOCKS proxies for all requests of http and https: URLs, or `@file` with a URL on each line. A proxy "
+        "that fails is left out for a while. Politeness applies to the hosts, whichever proxy is used. See [Use "
         "proxies](../guide/use-proxies.md).",
         example=["http://user:password@proxy.example:3128", "http://proxy2.example:3128"],
     ),

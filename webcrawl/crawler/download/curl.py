@@ -33,6 +33,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.dns import to_try
+from webcrawl.http.requests import proxy_at
 from webcrawl.urls.canonical import hostname, is_address, normalize, port, split, without_fragment
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class CurlDownloadHandler(SessionComponent):
             if self._session.observed is not None:
                 transfer.observe(self._session.observed, request.url)
             if proxy is not None:
-                head = _check_proxied(head)
+                head = _check_proxied(head, request.url, proxy)
             return await self._response(request, head, transfer, limit)
 
     async def _way(self, request: Request, proxy: str | None) -> list[tuple[Any, Any]]:
@@ -150,21 +151,26 @@ class CurlDownloadHandler(SessionComponent):
             guard.check(name, hostname=name, port=number)
         # empty strings, so that the environment chooses no proxy
         way += [(option.PROXY, (proxy or "").encode()), (option.NOPROXY, b"")]
-        tunnelled = proxy is None or host.startswith("https:")
+        server = proxy_at(proxy) if proxy else None
+        tunnelled = server is None or server.is_socks or host.startswith("https:")
         # the target as it is written, because libcurl would change the case of escapes
         way.append((option.REQUEST_TARGET, (target if tunnelled else host + target).encode()))
-        if proxy is not None:
-            parts = urlsplit(proxy)
-            name, number = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        if not is_address(name):
-            resolved = await self._session.resolver.resolve(name)
-            guard.check_all(resolved.addresses, hostname=name, port=number)
-            only = paced_address(request)
-            tried = to_try([address for address in resolved.addresses if only in (None, address)])
-            addresses = ",".join(f"[{address}]" if ":" in address else address for address in tried)
-            names = {name, name.rstrip(".")}
-            way.append((option.RESOLVE, [f"+{spelling}:{number}:{addresses}" for spelling in names]))
-        return way
+        resolved = []
+        if server is None or (server.is_socks and not server.resolves_names):
+            resolved += await self._resolved(name, number, paced_address(request))
+        if server is not None:
+            resolved += await self._resolved(server.host, server.port)
+        return [*way, (option.RESOLVE, resolved)] if resolved else way
+
+    async def _resolved(self, name: str, number: int, only: str | None = None) -> list[str]:
+        """Returns the addresses of a host that the guard allows, as libcurl takes them; none for an address."""
+        if is_address(name):
+            return []
+        answer = await self._session.resolver.resolve(name)
+        self._session.guard.check_all(answer.addresses, hostname=name, port=number)
+        tried = to_try([address for address in answer.addresses if only in (None, address)])
+        addresses = ",".join(f"[{address}]" if ":" in address else address for address in tried)
+        return [f"+{spelling}:{number}:{addresses}" for spelling in {name, name.rstrip(".")}]
 
     def _request_options(self, request: Request) -> Iterator[tuple[Any, Any]]:
         """Yields method, headers and body; raises ValueError for a header with a line break."""
@@ -240,9 +246,10 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
         yield option.LOCALPORT, local_port
 
 
-def _check_proxied(head: Head) -> Head:
+def _check_proxied(head: Head, url: str, proxy: str) -> Head:
     """Returns the head without the peer, which is the proxy; raises ProxyFailed if the proxy itself answered."""
-    if head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+    is_tunnelled = url.lower().startswith("https:") or proxy_at(proxy).is_socks
+    if head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and not is_tunnelled:
         raise ProxyFailed("it answers 407: user and password are wrong or missing")
     return replace(head, peer=None)
 

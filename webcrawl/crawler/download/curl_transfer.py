@@ -26,12 +26,14 @@ from webcrawl.documents.exchange import status_in
 from webcrawl.errors import brief
 from webcrawl.http.connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
 from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM, is_regular, remarks_of
+from webcrawl.http.pool import SOCKS_FAULTS
 from webcrawl.metrics.observations import Observations
 
 Options = Iterable[tuple[CurlOpt, Any]]
 
 _REFUSED = (CurlECode.COULDNT_CONNECT, CurlECode.COULDNT_RESOLVE_PROXY, CurlECode.COULDNT_RESOLVE_HOST)
 _NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
+_SOCKS_REPLY = re.compile(r"cannot complete SOCKS[45]a? connection to .*?\((\d+)\)")
 _MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 _READ_AHEAD = 1024 * 1024
 """Received bytes that may wait to be read; beyond this, the server has to wait."""
@@ -319,6 +321,9 @@ def failure_of(error: CurlError, *, proxied: bool) -> Exception:
         # a status of 5xx means that the proxy cannot reach the host
         kind = DownloadFailedError if tunnel[1].startswith("5") else ProxyFailed
         return kind(f"the proxy answers {tunnel[1]} to CONNECT")
+    socks = _SOCKS_REPLY.search(reason)
+    if socks and int(socks[1]) not in SOCKS_FAULTS:
+        return DownloadFailedError(brief(reason))
     if proxied and (code in _REFUSED or code == CurlECode.PROXY):
         return ProxyFailed(f"cannot connect to the proxy: {reason}")
     if code in _REFUSED:

@@ -76,8 +76,7 @@ def _proxy_failure(error: Exception) -> Exception | None:
     if isinstance(error, NotConnected) and error.is_proxy:
         return ProxyFailed(f"cannot connect to the proxy: {error.reason}")
     if isinstance(error, TunnelRefused):
-        # a status of 5xx means that the proxy cannot reach the host
-        return DownloadFailedError(str(error)) if error.status >= 500 else ProxyFailed(str(error))
+        return ProxyFailed(str(error)) if error.is_proxy else DownloadFailedError(str(error))
     return None
 
 

@@ -33,7 +33,7 @@ from webcrawl.hosts.dns import to_try
 from webcrawl.http.connection import HTTPConnection
 from webcrawl.http.heads import Field, ResponseHead
 from webcrawl.http.pool import Pool, Way
-from webcrawl.http.requests import RequestTarget, expects_continue, head_of, origin_of, target_of
+from webcrawl.http.requests import RequestTarget, expects_continue, head_of, proxy_at, target_of
 from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import is_address, without_fragment
 
@@ -134,7 +134,7 @@ class HTTPDownloadHandler(SessionComponent):
 
     async def _fetch(self, request: Request, timeout: float, proxy: str | None, sending: Sending) -> Response:
         target = target_of(request.url)
-        way = Way(target.server, origin_of(proxy) if proxy else None)
+        way = Way(target.server, proxy_at(proxy) if proxy else None)
         if proxy is not None and is_address(target.server.host):
             self._guard.check(target.server.host, hostname=target.server.host, port=target.server.port)
         connection = None
@@ -182,7 +182,11 @@ class HTTPDownloadHandler(SessionComponent):
         end: float | None,
     ) -> Response:
         """Receives the body until the time `end`."""
-        if way.proxy is not None and head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        if (
+            way.proxy is not None
+            and not way.is_tunnelled
+            and head.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+        ):
             raise ProxyFailed("it answers 407: user and password are wrong or missing")
         headers = received_headers(head.fields)
         expiry = None

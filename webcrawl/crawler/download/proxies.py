@@ -1,4 +1,4 @@
-"""The HTTP proxy of a request: from PROXIES, or from Request.meta, as Scrapy's HttpProxyMiddleware sets it."""
+"""The proxy of a request: from PROXIES, or from Request.meta, as Scrapy's HttpProxyMiddleware sets it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from webcrawl.crawler.errors import Postponed, ProxyFailed
 from webcrawl.crawler.session import Session
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.proxies import Proxy, ProxyPool
-from webcrawl.urls.canonical import DEFAULT_PORTS, is_address
+from webcrawl.http.requests import PROXY_PORTS
+from webcrawl.urls.canonical import is_address
 
 _PROXY_OR_HOST = (
     CannotResolveHostError,
@@ -103,7 +104,7 @@ def allow(guard: AddressGuard, proxy: str) -> None:
     """Lets a proxy with a host name pass the guard, because an operator chose it."""
     url = urlsplit(proxy)
     if url.hostname and not is_address(url.hostname):
-        guard.allow_host(url.hostname, url.port or DEFAULT_PORTS.get(url.scheme, 80))
+        guard.allow_host(url.hostname, url.port or PROXY_PORTS.get(url.scheme, 80))
 
 
 def proxy_of(request: Request, guard: AddressGuard, encoding: str) -> str | None:

@@ -48,12 +48,15 @@ from webcrawl.stores.warc.records import response_record
 
 __all__ = ["authority"]
 
-# libcurl reports no certificate, sends bodies without asking first, and words failures itself
+# libcurl reports no certificate, sends bodies without asking first, words failures itself, and has a SOCKS proxy
+# connect only to the first address
 DIFFERENT = {
     "test_failed_handshake_raises_its_reason",
     "test_refused_connection_raises",
     "test_https_with_a_valid_certificate_succeeds",
     "test_https_is_tunnelled_through_the_proxy",
+    "test_a_socks_proxy_connects_to_the_next_address_if_it_cannot_reach_one",
+    "test_a_socks_login_that_cannot_be_sent_is_refused_without_showing_it",
     "test_a_body_waits_for_a_server_that_is_asked_first",
 }
 SHARED: dict[ModuleType, list[str]] = {

@@ -8,7 +8,9 @@ import ipaddress
 import socket
 import ssl
 import time
+import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -20,13 +22,14 @@ from scrapy import Request, signals
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadFailedError,
+    DownloadTimeoutError,
     UnsupportedURLSchemeError,
 )
 from scrapy.http import TextResponse
 
 from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
-from tests.wire import Proxy, Wire, plain
+from tests.wire import Proxy, SocksProxy, Wire, plain
 from webcrawl.crawler.errors import ProxyFailed, RequestRefused
 from webcrawl.crawler.fetch import exchange_of
 
@@ -269,6 +272,144 @@ def test_proxy_can_be_given_by_name() -> None:
                 async with Client(ALLOWED_NETWORKS=[], DNS_SERVERS=[nameserver]) as client:
                     way = f"proxy.test:{proxy.port}"
                     assert (await client.get("http://far.test/", meta={"proxy": way})).body == b"page"
+
+    run(check())
+
+
+@pytest.mark.parametrize("scheme", ["socks4", "socks4a", "socks5", "socks5h"])
+@pytest.mark.parametrize("loop", [asyncio, uvloop])
+def test_requests_pass_through_a_socks_proxy(scheme: str, loop: Any, authority: Authority) -> None:
+    async def check() -> None:
+        resolved = "192.0.2.1" if scheme in ("socks4", "socks5") else "secure.test"
+        login = b"me:s/cret" if "5" in scheme else None
+        async with (
+            Wire([plain(b"page")]) as wire,
+            Wire([plain(b"secret")], authority.context) as secure,
+            SocksProxy({f"{resolved}:80": wire.port, f"{resolved}:443": secure.port}, login=login) as proxy,
+        ):
+            with names(secure_test="192.0.2.1") as nameserver:
+                async with Client(DNS_SERVERS=[nameserver], ALLOWED_NETWORKS=["192.0.2.0/24"]) as client:
+                    meta = {"proxy": f"{scheme}://me:s%2Fcret@127.0.0.1:{proxy.port}"}
+                    for _ in range(2):
+                        exchange = await client.exchange("http://secure.test/a?b", meta=meta)
+                    response = await client.get("https://secure.test/", meta=meta)
+            # one connection to each server, kept for the next request
+            assert proxy.asked == [f"{resolved}:80".encode(), f"{resolved}:443".encode()]
+            assert set(proxy.credentials) == {login or b"me"}
+            assert (bytes(exchange.payload), response.body, exchange.ip_address) == (b"page", b"secret", None)
+            # the host sees no proxy
+            assert wire.heads == [exchange.request_head] * 2
+            assert exchange.request_head.startswith(b"GET /a?b HTTP/1.1\r\nHost: secure.test\r\n")
+            assert b"uthorization" not in wire.heads[0] + secure.heads[0]
+
+    loop.run(check())
+
+
+def test_a_socks_proxy_connects_to_the_next_address_if_it_cannot_reach_one() -> None:
+    zone = {"far.test": [Record("A", "192.0.2.1"), Record("A", "192.0.2.2"), Record("AAAA", "2001:db8::7")]}
+
+    async def check(scheme: str, reached: str) -> None:
+        async with Wire([plain(b"page")]) as wire, SocksProxy({f"{reached}:80": wire.port}) as proxy:
+            with Nameserver(zone) as nameserver:
+                networks = ["192.0.2.0/24", "2001:db8::/32"]
+                async with Client(DNS_SERVERS=[nameserver.address], ALLOWED_NETWORKS=networks) as client:
+                    meta = {"proxy": f"{scheme}://127.0.0.1:{proxy.port}"}
+                    assert (await client.get("http://far.test/", meta=meta)).body == b"page"
+                    assert f"{reached}:80".encode() in proxy.asked
+                    proxy.asked.clear()
+                    with pytest.raises(DownloadFailedError, match=r"proxy of SOCKS \d: ") as raised:
+                        await client.get("http://far.test:81/", meta=meta)
+                    assert not isinstance(raised.value, ProxyFailed)
+                    asked = {line.rpartition(b":")[0] for line in proxy.asked}
+                    assert asked >= {b"192.0.2.1", b"192.0.2.2"}
+                    assert (b"2001:db8::7" in asked) == (scheme == "socks5")
+
+    run(check("socks5", "2001:db8::7"))
+    run(check("socks4", "192.0.2.2"))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "login", "refusal", "says", "message", "is_proxy"),
+    [
+        ("socks5", b"me:other", None, None, "authentication failure|User was rejected", True),
+        ("socks5h", None, b"\5\2\0\1", None, r"not allowed by ruleset|\(2\)", True),
+        ("socks5h", None, b"\5\5\0\1", None, r"Connection refused by destination host|\(5\)", False),
+        ("socks4a", None, b"\0\x5b", None, "Request rejected or failed|request rejected or failed", False),
+        ("socks4a", None, b"\0\x5d", None, r"different user-ids|\(93\)", True),
+        (
+            "socks5h",
+            None,
+            None,
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "Unexpected SOCKS version number: 72|invalid version",
+            True,
+        ),
+        ("socks5h", None, None, b"", "closed|reset by peer", True),
+    ],
+)
+def test_the_refusal_of_a_socks_proxy_is_named_without_the_password(
+    scheme: str,
+    login: bytes | None,
+    refusal: bytes | None,
+    says: bytes | None,
+    message: str,
+    *,
+    is_proxy: bool,
+) -> None:
+    async def check() -> None:
+        proxy = SocksProxy({}, login=login, refusal=refusal, says=says)
+        async with proxy, Client(ALLOWED_NETWORKS=["192.0.2.0/24"]) as client:
+            with pytest.raises(DownloadFailedError, match=message) as raised:
+                url = f"{scheme}://me:secret@127.0.0.1:{proxy.port}"
+                await client.get("http://192.0.2.1/", meta={"proxy": url})
+            assert isinstance(raised.value, ProxyFailed) == is_proxy
+            assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+    run(check())
+
+
+def test_a_socks_login_that_cannot_be_sent_is_refused_without_showing_it() -> None:
+    async def check() -> None:
+        async with SocksProxy({}, login=b"me:x") as proxy, Client() as client:
+            for password in ("secr%C3%A9t", "secr" * 100):
+                with pytest.raises(ProxyFailed, match="up to 255 ASCII") as raised:
+                    url = f"socks5h://me:{password}@127.0.0.1:{proxy.port}"
+                    await client.get("http://far.test/", meta={"proxy": url})
+                assert "secr" not in "".join(traceback.format_exception(raised.value))
+        async with Client() as client:
+            with pytest.raises(ProxyFailed, match="cannot connect to the proxy: Connection refused"):
+                await client.get("http://far.test/", meta={"proxy": url})
+            with pytest.raises(UnsupportedURLSchemeError, match="not the URL of a proxy of http") as wrong:
+                await client.get("http://far.test/", meta={"proxy": "gopher://me:secret@127.0.0.1:1"})
+            assert "secret" not in str(wrong.value)
+
+    run(check())
+
+
+def test_a_silent_socks_proxy_ends_with_the_time_of_the_request() -> None:
+    async def check() -> None:
+        async with Wire([plain(b"")]) as mute, Client() as client:
+            with pytest.raises(DownloadTimeoutError):
+                meta = {"proxy": f"socks5h://127.0.0.1:{mute.port}", "download_timeout": 0.2}
+                await client.get("http://far.test/", meta=meta)
+
+    run(check())
+
+
+def test_the_address_guard_applies_behind_a_socks_proxy() -> None:
+    async def check() -> None:
+        async with SocksProxy({}) as proxy:
+            with names(inner_test="127.0.0.1") as nameserver:
+                async with Client(ALLOWED_NETWORKS=[], DNS_SERVERS=[nameserver]) as client:
+                    for scheme in ("socks4", "socks4a", "socks5", "socks5h"):
+                        meta = {"proxy": f"{scheme}://127.0.0.1:{proxy.port}"}
+                        for address in ("127.0.0.1", "[::1]", "169.254.169.254"):
+                            with pytest.raises(RequestRefused):
+                                await client.get(f"http://{address}/", meta=meta)
+                        if not scheme.endswith(("a", "h")):  # which resolve it themselves
+                            with pytest.raises(RequestRefused):
+                                await client.get("http://inner.test/", meta=meta)
+            assert not proxy.asked
 
     run(check())
 

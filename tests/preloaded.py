@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import select
 import signal
@@ -30,7 +31,7 @@ from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 PACKAGES = ("scrapy.commands", "webcrawl.commands", "webcrawl.spiders")
 """Packages of which a command imports all modules."""
@@ -64,10 +65,12 @@ MOST_BYTES = 200_000
 STARTING_WORKERS = ("workers", "reparse")
 OWN_WORKERS = {"OWN_WORKERS": "1"}
 """The environment of a command whose workers are no forks."""
+HTML_READER = "webcrawl.documents.html.outline_child"
+"""The program that reads HTML for a crawl."""
 KEEPERS = "keepers"
+"""The word that makes a process that forks one for keepers of engines alone."""
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
 """The name of this run of the tests, if several processes share it."""
-"""The word that makes a process that forks one for keepers of engines alone."""
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -190,6 +193,77 @@ def fork_workers() -> None:
         return AwaitedProcess(forks.start(words, **options))
 
     vars(asyncio)["create_subprocess_exec"] = start
+
+
+class ForkedReader:
+    """A fork that reads HTML, with the attributes and methods of asyncio's processes that a crawl uses."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._status: int | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        if self._status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if ended else None
+        return self._status
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        if self.returncode is None:
+            loop, ended, fd = asyncio.get_running_loop(), asyncio.Event(), os.pidfd_open(self.pid)
+            loop.add_reader(fd, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                loop.remove_reader(fd)
+                os.close(fd)
+        assert self.returncode is not None
+        return self.returncode
+
+
+def fork_readers() -> None:
+    """Make the process that reads HTML a fork of the crawl: as a new program it takes 0.15 s to start."""
+    start_program = asyncio.create_subprocess_exec
+
+    async def start(*words: str, **options: Any) -> ForkedReader | asyncio.subprocess.Process:
+        if words[1:3] != ("-m", HTML_READER):
+            return await start_program(*words, **options)
+        if pid := os.fork():
+            return ForkedReader(pid)
+        _read_html(words[3], options["stdin"], options["env"])
+
+    vars(asyncio)["create_subprocess_exec"] = start
+
+
+def _read_html(memory: str, fd: int, env: Mapping[str, str]) -> NoReturn:
+    """Be the program that reads HTML in this fork, which may take `memory` more bytes than it has."""
+    status = 1
+    with suppress(BaseException):
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_WRONLY)
+        for place, stream in enumerate((fd, fd, null)):
+            os.dup2(stream, place)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        sys.stdin = os.fdopen(0, closefd=False)
+        os.environ.clear()
+        os.environ.update(env)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        sys.argv = [HTML_READER, str(int(memory) + pages * resource.getpagesize())]
+        Path("/proc/self/comm").write_text(HTML_READER.rpartition(".")[2])
+        try:
+            runpy.run_module(HTML_READER, run_name="__main__", alter_sys=True)
+            status = 0
+        except SystemExit as ending:
+            status = ending.code if isinstance(ending.code, int) else 0
+    os._exit(status)
 
 
 def fork_keepers(home: str) -> None:
@@ -445,5 +519,6 @@ if __name__ == "__main__":
     else:
         preload()
         fork_keepers(sys.argv[1])
+        fork_readers()
     if (one := serve()) is not None:
         run(one)

@@ -125,7 +125,7 @@ def children(crawl: Crawl) -> Iterator[int]:
         if entry.name.isdigit():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                words = (entry / "cmdline").read_text()
+                words = (entry / "cmdline").read_text() + (entry / "comm").read_text()
             except OSError:
                 continue
             if parent == crawl.process.pid and "outline_child" in words:

@@ -112,6 +112,41 @@ class Http2Server(Listener):
         return answer.then != "close"
 
 
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """Returns a frame of HTTP/2 (RFC 9113, section 4.1)."""
+    return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+
+class FrameFlood(Listener):
+    """Answers the first request of each connection with the same frame without end, after a head if there is one.
+
+    `sent` counts the bytes of those frames; `cut` is set when a client has closed its connection.
+    """
+
+    def __init__(self, tls: ssl.SSLContext, flood: bytes, head: bytes = b"") -> None:
+        self.tls = tls
+        self.sent = 0
+        self.cut = asyncio.Event()
+        self._head = head
+        self._flood = flood * (65_536 // len(flood))
+        tls.set_alpn_protocols(["h2"])
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        await reader.read(65536)
+        writer.write(frame(4, 0, 0) + self._head)
+        try:
+            while True:
+                writer.write(self._flood)
+                await writer.drain()
+                self.sent += len(self._flood)
+        except ConnectionError:
+            self.cut.set()
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+
 @contextmanager
 def serving(tls: ssl.SSLContext, pages: Mapping[str, Answer]) -> Iterator[Http2Server]:
     """Runs a server in a thread, for crawls in other processes."""

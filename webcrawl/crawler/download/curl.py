@@ -122,7 +122,8 @@ class CurlDownloadHandler(SessionComponent):
         async with AsyncExitStack() as stack:
             async with turn_to_send(request) as is_awaited:
                 began = loop.time()
-                sending = self._transfers.send(options, request.meta.get(IMPERSONATE))
+                host = urlsplit(request.url).netloc
+                sending = self._transfers.send(host, options, request.meta.get(IMPERSONATE))
                 transfer = await stack.enter_async_context(sending)
                 if is_awaited:
                     await transfer.is_sent()

@@ -9,10 +9,17 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from curl_cffi import AsyncCurl, Curl, CurlError, CurlHttpVersion, CurlInfo, CurlMOpt, CurlOpt, ffi, lib
 from curl_cffi.const import CurlECode
-from curl_cffi.curl import CURL_WRITEFUNC_PAUSE, CURLINFO_HEADER_OUT, CURLINFO_TEXT, CURLPAUSE_CONT
+from curl_cffi.curl import (
+    CURL_WRITEFUNC_PAUSE,
+    CURLINFO_HEADER_OUT,
+    CURLINFO_SSL_DATA_IN,
+    CURLINFO_TEXT,
+    CURLPAUSE_CONT,
+)
 from curl_cffi.requests.impersonate import REAL_TARGET_MAP
 from scrapy.exceptions import (
     DownloadConnectionRefusedError,
@@ -37,6 +44,12 @@ _SOCKS_REPLY = re.compile(r"cannot complete SOCKS[45]a? connection to .*?\((\d+)
 _MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 _READ_AHEAD = 1024 * 1024
 """Received bytes that may wait to be read; beyond this, the server has to wait."""
+_MOST_BARE = 16 * 1024 * 1024
+"""Received bytes without content, such as empty frames: 0.1 s of them. Libcurl itself holds up to 10 MiB of a body."""
+_LEAST_CONTENT = 8
+"""Further bytes are received if one byte in so many is content."""
+_TLS_RECORD_HEAD = 5
+"""The size of the head of a record, which ends with the size of its content."""
 _LEAST_HELD = 512
 """The least memory of a chunk, in bytes."""
 _KEEPALIVE_SECONDS = 4
@@ -79,11 +92,28 @@ class Head:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, weakref_slot=True)
+class HostTraffic:
+    """The bytes received over TLS by the current transfers of a host, which may share a connection.
+
+    `content` are the bytes of heads and bodies among them. HTTP/2 has frames without content, in any number.
+    """
+
+    received: int = 0
+    content: int = 0
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there is too little content."""
+        return self.received > _MOST_BARE + _LEAST_CONTENT * self.content
+
+
 class Transfer:
     """Receives one response. Callbacks of libcurl run in the event loop and only store their arguments."""
 
-    def __init__(self, curl: Curl) -> None:
+    def __init__(self, curl: Curl, traffic: HostTraffic) -> None:
         self._curl = curl
+        self._traffic = traffic
         self._multi: AsyncCurl | None = None
         self._sent = b""
         self._lines: list[bytes] = []
@@ -188,6 +218,7 @@ class Transfer:
         self._changed.set()
 
     def _take_header(self, line: bytes) -> int:
+        self._traffic.content += len(line)
         if self._has_head or self._refused:
             # a trailer field
             return len(line)
@@ -231,6 +262,7 @@ class Transfer:
         """Ends the transfer, which fails with this reason."""
         if not self._refused:
             self._refused = why
+            self._curl.setopt(CurlOpt.FORBID_REUSE, 1)
             self._changed.set()
             # later, because libcurl forbids this within a callback
             asyncio.get_running_loop().call_soon(self.abandon)
@@ -243,6 +275,7 @@ class Transfer:
         if self._small_chunks > MOST_CHUNKS:
             self._refuse(f"the body has more than {MOST_CHUNKS} chunks of less than {SMALL} bytes")
             return len(chunk)
+        self._traffic.content += len(chunk)
         self._chunks.append(chunk)
         self._held += max(len(chunk), _LEAST_HELD)
         self._changed.set()
@@ -252,6 +285,11 @@ class Transfer:
         if kind == CURLINFO_HEADER_OUT and not data.startswith(b"CONNECT "):
             self._sent = data
             self._changed.set()
+        elif kind == CURLINFO_SSL_DATA_IN:
+            if len(data) == _TLS_RECORD_HEAD:
+                self._traffic.received += data[3] << 8 | data[4]
+                if self._traffic.is_bare:
+                    self._refuse(f"more than {_MOST_BARE} bytes with little or no content")
         elif kind == CURLINFO_TEXT and b"retrying a fresh connect" in data:
             # libcurl would repeat the request at once, without a turn of its host; it can be stopped while it connects
             asyncio.get_running_loop().call_soon(self._drop)
@@ -268,17 +306,18 @@ class Transfers:
         self._options = tuple(options)
         self._authorities = authorities or ""
         self._opened: AsyncCurl | None = None
+        self._traffic: WeakValueDictionary[str, HostTraffic] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def send(self, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
+    async def send(self, host: str, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
         """Sends a request; leaving the context before the end of the response closes the connection.
 
-        `browser`: the browser to impersonate, such as "chrome" or "firefox135". Raises NotSupported, CurlError.
+        `host`: the host, with its port; `browser`: the browser to impersonate, such as "chrome" or "firefox135". Raises NotSupported, CurlError.
         """
         if self._opened is None:
             self._opened = _opened()
         curl = Curl(cacert=self._authorities)
-        transfer = Transfer(curl)
+        transfer = Transfer(curl, self._traffic.setdefault(host, HostTraffic()))
         try:
             if browser is None:
                 curl.setopt(CurlOpt.HTTP_VERSION, CurlHttpVersion.V2TLS)

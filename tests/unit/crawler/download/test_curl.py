@@ -29,15 +29,16 @@ from scrapy.exceptions import (
 from scrapy.utils.test import get_crawler
 
 from tests.downloads import Client, CurlClient, names, run
-from tests.http2 import Answer, Http2Server
+from tests.http2 import Answer, FrameFlood, Http2Server, frame
 from tests.listener import Listener
 from tests.ports import free_ports
 from tests.unit.crawler.download import test_http, test_http_failures, test_http_ways
 from tests.unit.crawler.download.test_http_ways import Authority, authority
 from tests.wire import Wire, plain
 from webcrawl.config import PolitenessConfig
+from webcrawl.crawler.download import curl_transfer
 from webcrawl.crawler.download.curl import CurlDownloadHandler
-from webcrawl.crawler.errors import RequestRefused
+from webcrawl.crawler.errors import MalformedAnswer, RequestRefused
 from webcrawl.crawler.fetch import TRUNCATE, PacedCheck, check_before_sending, exchange_of
 from webcrawl.crawler.session import Session
 from webcrawl.errors import ConfigurationError
@@ -228,13 +229,64 @@ def test_http_2_bodies_are_limited_in_size_and_time(authority: Authority) -> Non
     over_http2(authority, pages, check)
 
 
+HEAD_OF_200 = frame(1, 4, 1, b"\x88")
+
+
+@pytest.mark.parametrize(
+    ("flood", "head"),
+    [
+        (frame(8, 0, 0, bytes([0, 0, 0, 1])), b""),
+        (frame(2, 0, 1, bytes(5)), HEAD_OF_200),
+        (frame(0, 0, 1), HEAD_OF_200),
+        (frame(0x77, 0, 0, bytes(100)), b""),
+    ],
+    ids=["WINDOW_UPDATE", "PRIORITY", "empty DATA", "unknown"],
+)
+def test_frames_without_content_end_their_connection(authority: Authority, flood: bytes, head: bytes) -> None:
+    async def check() -> None:
+        async with FrameFlood(authority.context, flood, head) as server, CurlClient() as client:
+            if head:
+                assert (await client.get(server.url())).flags == ["dataloss"]
+            else:
+                with pytest.raises(MalformedAnswer, match="with little or no content"):
+                    await client.get(server.url())
+            await server.cut.wait()
+            # what the client has not read is in buffers of the system
+            assert server.sent < 64 * 1024 * 1024
+
+    run(check())
+
+
+def test_the_frames_of_a_large_body_do_not_end_another_response(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curl_transfer, "_MOST_BARE", 2 * 1024 * 1024)
+    pages = {
+        "/large": Answer(bytes(6 * 1024 * 1024)),
+        "/slow": Answer(b"abc", then="hang"),
+        "/small": Answer(b"a"),
+    }
+
+    async def check(server: Http2Server, client: Client) -> None:
+        await client.get(server.url("/small"))
+        announced = len(server.settings)
+        slow = asyncio.create_task(client.get(server.url("/slow"), meta={"download_timeout": 60}))
+        large = await client.get(server.url("/large"))
+        assert len(large.body) == len(pages["/large"].body)
+        assert len(server.settings) == announced, "all share a connection"
+        assert not slow.done()
+        slow.cancel()
+
+    over_http2(authority, pages, check)
+
+
 def test_a_slow_reader_stops_the_server_instead_of_filling_memory(authority: Authority) -> None:
     async def check(server: Http2Server, client: Client) -> None:
         handler = client._handler
         assert isinstance(handler, CurlDownloadHandler)
         option = handler._option
         way = [(option.URL, server.url().encode()), (option.SSL_VERIFYPEER, 0), (option.SSL_VERIFYHOST, 0)]
-        async with handler._transfers.send(way, None) as transfer:
+        async with handler._transfers.send("", way, None) as transfer:
             await transfer.head()
             await asyncio.sleep(0.5)
             assert transfer._held < 2 * 1024 * 1024

@@ -312,7 +312,8 @@ class Transfers:
     async def send(self, host: str, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
         """Sends a request; leaving the context before the end of the response closes the connection.
 
-        `host`: the host, with its port; `browser`: the browser to impersonate, such as "chrome" or "firefox135". Raises NotSupported, CurlError.
+        `host` has its port; `browser` is the browser to impersonate, such as "chrome" or "firefox135". Raises
+        NotSupported, CurlError.
         """
         if self._opened is None:
             self._opened = _opened()

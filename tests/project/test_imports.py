@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.crawls import CHECKOUT, NO_NAMES
+from tests.web import LocalWeb
 
 PROGRAM = """
 import sys
@@ -34,6 +36,26 @@ SLOW = {
 }
 SLOW |= {"scrapy_playwright", "simhash", "sqlalchemy"}
 UNUSED_CLIENTS = {"aiohttp", "playwright", "pymediainfo", "pypdfium2", "rich", "valkey"}
+OF_EXTRAS = {
+    "apprise",
+    "boto3",
+    "botocore",
+    "curl_cffi",
+    "duckdb",
+    "jinja2",
+    "jsonschema",
+    "olefile",
+    "psycopg",
+    "pyarrow",
+}
+OF_EXTRAS |= {"prometheus_client", "rarfile", "scipy", "sklearn", "starlette", "tantivy", "uvicorn", "yaml"}
+UNUSED = (
+    {"sqlalchemy.dialects.postgresql"}
+    | (SLOW - {"aioftp", "numpy", "py3langid", "pycld2", "simhash", "sqlalchemy"})
+    | UNUSED_CLIENTS
+    | OF_EXTRAS
+)
+"""Libraries that only documents of some types, other stores and optional parts need."""
 CLIENTS = {"aiodns", "httptools", "redis", "rich"}
 CRAWLING = {"aiodns", "httptools", "webcrawl.crawler.session", "webcrawl.worker", "webcrawl.documents.html"}
 
@@ -55,14 +77,21 @@ def test_slow_imports_are_deferred_to_where_they_are_used(
     assert not imported & unwanted
 
 
-def test_a_crawl_imports_only_the_clients_that_it_uses(tmp_path: Path) -> None:
-    """Each import slows every start. Without a valid seed the crawl ends once all components are loaded."""
+def test_a_crawl_of_a_page_imports_only_what_it_uses(
+    local_web: Callable[..., LocalWeb], tmp_path: Path
+) -> None:
+    """Each import slows every start."""
+    web = local_web("127.0.1.1")
+    web.put("127.0.1.1", "/", "<title>home</title><p>A page.</p>")
+    seeds = f"seeds={web.url('127.0.1.1')}"
     settings = ("-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}")
-    command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", "seeds=nonsense", *settings]
+    command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", seeds, *settings]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=180, check=True)
-    imported = set(done.stderr.split())
-    assert {"webcrawl.engine.embedded", "httptools"} <= imported
-    assert not imported & UNUSED_CLIENTS
+    *_, last = done.stderr.splitlines()
+    imported = set(last.split())
+    assert {"webcrawl.engine.embedded", "httptools", "sqlalchemy"} <= imported
+    assert "/" in web.paths("127.0.1.1")
+    assert imported & UNUSED == set()
 
 
 def test_the_keeper_of_an_engine_imports_little() -> None:

@@ -257,10 +257,9 @@ def script_source(name: str) -> tuple[str, str]:
 
     A script that begins with `#!lua flags=allow-oom` frees memory or needs little, so a full server runs it too.
     """
-    common = "\n\n".join(_read(f"common/{part}") for part in _COMMON)
     first, end, rest = _read(name).partition("\n")
     flags, own = (first + end, rest) if first.startswith("#!") else ("", first + end + rest)
-    text = flags + _with_dependencies(f"{script_header(name).prelude()}\n{own}", common)
+    text = flags + _with_dependencies(f"{script_header(name).prelude()}\n{own}")
     return hashlib.sha1(text.encode()).hexdigest(), text
 
 
@@ -269,15 +268,33 @@ def _read(name: str) -> str:
     return (resources.files("webcrawl.engine") / "lua" / f"{name}.lua").read_text()
 
 
-def _with_dependencies(script: str, common: str) -> str:
+class _Block(NamedTuple):
+    """Adjacent lines of `lua/common`: the names that they define, and all words in them."""
+
+    text: str
+    names: frozenset[str]
+    words: frozenset[str]
+
+
+@cache
+def _common_blocks() -> tuple[_Block, ...]:
+    """Returns the blocks of all common files, the last one first."""
+    blocks = []
+    for text in re.split(r"\n\n(?=\S)", "\n\n".join(_read(f"common/{part}") for part in _COMMON)):
+        groups = re.findall(r"^local (?:function )?(\w+(?:, \w+)*)", text, re.MULTILINE)
+        names = frozenset(name for group in groups for name in group.split(", "))
+        blocks.append(_Block(text, names, _words(text)))
+    return tuple(reversed(blocks))
+
+
+def _with_dependencies(script: str) -> str:
     """Puts the common functions that a script uses, directly or not, before it."""
     text, words = script, _words(script)
-    for block in reversed(re.split(r"\n\n(?=\S)", common)):
-        names = re.findall(r"^local (?:function )?(\w+(?:, \w+)*)", block, re.MULTILINE)
-        if not words.isdisjoint(name for group in names for name in group.split(", ")):
-            text, words = f"{block}\n{text}", words | _words(block)
+    for block in _common_blocks():
+        if not words.isdisjoint(block.names):
+            text, words = f"{block.text}\n{text}", words | block.words
     return text
 
 
-def _words(script: str) -> set[str]:
-    return set(re.findall(r"\w+", re.sub(r"--.*", "", script)))
+def _words(script: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", re.sub(r"--.*", "", script)))

@@ -120,6 +120,8 @@ def prepare(connection: Connection, name: str, schema: Schema) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
+        for index in (index for table in schema.tables for index in table.indexes):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
     schema.versions.create(connection, checkfirst=True)
     stored = _stored_version(connection, schema)
     steps = [] if stored is None else _needed_steps(name, schema, stored)

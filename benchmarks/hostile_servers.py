@@ -161,6 +161,15 @@ async def long_status_lines(asked: Asked) -> None:
         await asked.send(b"HTTP/1.1 999 " + b"No " * 40_000 + b"\r\nContent-Length: 0\r\n\r\n")
 
 
+async def mute(asked: Asked) -> None:
+    await asyncio.sleep(3_600)
+
+
+async def many_domains(asked: Asked) -> None:
+    dice, port = random.Random(asked.host), asked.authority.rpartition(":")[2]
+    await asked.link(f"http://bad{dice.randrange(65_000)}.test:{port}/" for _ in range(3_000))
+
+
 ATTACKS = {
     "none": Attack("The honest hosts alone", own_pages, hosts=0),
     "robots": Attack("50 hosts with a robots.txt of 34,000 patterns", own_pages, hosts=50, robots=many_rules),
@@ -179,6 +188,8 @@ ATTACKS = {
     "links": Attack("A page with 200,000 links to its own host", many_links),
     "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
     "addresses": Attack("600 links to names with 50 addresses that refuse or do not answer", many_addresses),
+    "mute": Attack("600 hosts that accept connections and never answer", mute, hosts=600, robots=None),
+    "web": Attack("65,000 hosts, each a domain of its own, with links to 3,000 of them", many_domains),
     **COSTLY,
     **ENCRYPTED,
 }

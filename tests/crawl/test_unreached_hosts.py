@@ -89,20 +89,20 @@ def test_names_that_do_not_exist_become_dead_letters(
 def test_hosts_that_accept_no_connection_hold_no_other_host_up(
     web: LocalWeb, nameserver: Nameserver, start_crawl: StartCrawl
 ) -> None:
-    """The kernel completes their connections, and nobody answers for longer than the honest hosts take."""
+    """The kernel completes their connections, nobody answers, and they are more than the hosts of a lease."""
     with ExitStack() as sockets:
         hosts = []
-        for number in range(60):
+        for number in range(300):
             listening = sockets.enter_context(socket.socket())
-            listening.bind((f"127.0.9.{number}", 0))
+            listening.bind((f"127.0.{9 + number // 100}.{number % 100}", 0))
             listening.listen()
             hosts.append("http://{}:{}/".format(*listening.getsockname()))
-        web.put(BAD, "/", "".join(f'<a href="{host}">x</a>' for host in hosts))
         crawl = start_crawl(
             "broad",
-            seeds(web),
+            [*hosts, *seeds(web)],
             DNS_SERVERS=nameserver.address,
             DOWNLOAD_TIMEOUT=100,
+            CONCURRENT_SLOW_REQUESTS=1_000,
             **OPTIONS,
         )
         until(lambda: honest_pages(web) == len(HONEST) * (PAGES + 1), crawl)

@@ -165,12 +165,12 @@ def test_words_of_text_are_checked_and_put_in_order() -> None:
 @pytest.mark.parametrize(
     ("given", "slow"),
     [
-        ({}, 512),
+        ({}, 4096),
         ({"CONCURRENT_REQUESTS": 8}, 0),
         ({"CONCURRENT_REQUESTS": 0}, 0),
         ({"CONCURRENT_REQUESTS": 8, "CONCURRENT_SLOW_REQUESTS": 3}, 3),
         ({"CONCURRENT_SLOW_REQUESTS": 0}, 0),
-        ({"CONCURRENT_REQUESTS": DEFAULTS["CONCURRENT_REQUESTS"]}, 512),
+        ({"CONCURRENT_REQUESTS": DEFAULTS["CONCURRENT_REQUESTS"]}, 4096),
         ({"CONCURRENT_REQUESTS": 500}, 0),
     ],
 )

@@ -12,7 +12,7 @@ from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
 
 _CONNECT_SHARE = 6
-_SLOW_REQUESTS = 512
+_SLOW_REQUESTS = 4_096
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ stored in the frontier. So a table maps each request or response, the owner, to 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class Fetch:
 
     For a request:
       check          is called right before the request is sent
+      answer_seconds in which the host must begin its answer, besides the timeout of the request
       exchange       the bytes sent and received
       received       the number of bytes received, with heads and framing; 0 if the download handler does not count
       mime_type      the type of the page that was made of its response
@@ -51,6 +53,7 @@ class Fetch:
     """
 
     __slots__ = (
+        "answer_seconds",
         "archived",
         "check",
         "document",
@@ -66,6 +69,7 @@ class Fetch:
 
     def __init__(self) -> None:
         self.check: Callable[[], None] | None = None
+        self.answer_seconds = math.inf
         self.exchange: Exchange | None = None
         self.received = 0
         self.mime_type: str | None = None
@@ -128,6 +132,12 @@ class PacedCheck:
 
     def __call__(self) -> None:
         self.check()
+
+
+def head_timeout(request: Request, timeout: float) -> float | None:
+    """Returns the seconds up to the head of a response; None: any. `timeout`: seconds of the request, 0: any."""
+    seconds = min(timeout or math.inf, fetch_of(request).answer_seconds)
+    return None if seconds == math.inf else seconds
 
 
 def paced_address(request: Request) -> str | None:

@@ -27,6 +27,9 @@ _READ_TOGETHER = 20
 class ConnectionPool(redis.asyncio.BlockingConnectionPool):
     """A pool whose calls wait for a free connection; redis-py's usual pool raises as if the server were unavailable.
 
+    Calls get connections in the order in which they came. In redis-py's own pool that waits, later calls pass those
+    that were woken, so that while hundreds of calls wait, some wait until their timeout.
+
     A loss of idle connections is raised once. redis-py would reconnect silently, but the server may have restarted,
     so its clients may have to repeat their last writes.
     """
@@ -34,6 +37,33 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
     made = 0
     """How many connections were made."""
     _losses = 0
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._turns = asyncio.Semaphore(self.max_connections)
+
+    async def get_connection(self, *_: Any, **__: Any) -> Any:
+        """Returns a connection, which is to be released; raises ConnectionError if none is free in time."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise RedisConnectionError("No connection available.") from error
+        connection = self.get_available_connection()  # type: ignore[no-untyped-call]
+        try:
+            await self.ensure_connection(connection)
+        except BaseException:
+            await self.release(connection)
+            raise
+        return connection
+
+    async def release(self, connection: Any) -> None:
+        """Returns a connection to the pool."""
+        try:
+            # not that of the pool that waits, which has turns of its own
+            await redis.asyncio.ConnectionPool.release(self, connection)
+        finally:
+            self._turns.release()
 
     def make_connection(self) -> Any:
         connection: Any = super().make_connection()  # type: ignore[no-untyped-call]
@@ -66,7 +96,7 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
         """
         if not commands:
             return []
-        connection: Any = await self.get_connection()  # type: ignore[no-untyped-call]
+        connection: Any = await self.get_connection()
         try:
             await connection.send_packed_command(b"".join(map(_packed, commands)))
             replies: list[Any] = []

@@ -7,13 +7,15 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TypeAlias
 
 SLOW_SECONDS = 0.75
 """Seconds after which a request counts as slow."""
+SILENT_SECONDS = 0.1
+"""The same for a request to a new host, of which there may be thousands that never answer."""
 _LOOK_SECONDS = 0.1
 _PEAK_SECONDS = 10.0
 
@@ -38,10 +40,11 @@ class Connections:
     server that sends little for a long time costs hardly more than an open connection, and must not hold up others.
     Half of `most_slow` is for hosts that answered. `on_lent` is called when slow requests have made room.
 
-    A host is "new" if it never answered or failed last: it may hold a connection until the timeout. A quarter of the
-    total is for new hosts, in turn with known hosts. Beyond this quarter, known hosts come first. New hosts then get
-    the total minus the peak of connections that known hosts held or waited for in the last seconds; the peak counts as
-    at least a quarter of the total. `clock` returns seconds.
+    A host is "new" if it never answered or failed last: it may hold a connection until the timeout, and its requests
+    are slow after SILENT_SECONDS, unless the event loop itself is late. A quarter of the total is for new hosts, in
+    turn with known hosts. Beyond this quarter, known hosts come first. New hosts then get the total minus the peak of
+    connections that known hosts held or waited for in the last seconds; the peak counts as at least a quarter of the
+    total. `clock` returns seconds.
     """
 
     def __init__(
@@ -55,12 +58,12 @@ class Connections:
         self._clock = clock
         self._most_slow = most_slow
         self._on_lent = on_lent
-        self._held: dict[Held, None] = {}
-        """The connections that count for the total, the oldest first."""
-        self._new = 0
+        self._held: tuple[dict[Held, None], dict[Held, None]] = {}, {}
+        """The connections that count for the total, the oldest first: to hosts that answered, and to new hosts."""
         self._slow = [0, 0]
         """How many slow requests do not count for the total: to hosts that answered, and to new hosts."""
         self._look: asyncio.TimerHandle | None = None
+        self._look_at = 0.0
         self._order = 0
         self._waiting: deque[_Waiting] = deque()
         self._new_waiting: deque[_Waiting] = deque()
@@ -70,7 +73,16 @@ class Connections:
     @property
     def has_room(self) -> bool:
         """Whether a connection is free."""
-        return len(self._held) < self._total
+        return self._counted < self._total
+
+    @property
+    def _counted(self) -> int:
+        return len(self._held[False]) + len(self._held[True])
+
+    @property
+    def silent(self) -> int:
+        """How many slow requests to new hosts have a connection that does not count for the total."""
+        return self._slow[True]
 
     @property
     def slow(self) -> int:
@@ -121,19 +133,21 @@ class Connections:
         if held.is_slow:
             self._slow[held.new] -= 1
         else:
-            del self._held[held]
-            self._new -= held.new
+            del self._held[held.new][held]
         self._admit()
 
-    def lend(self) -> None:
-        """Gives the connections of requests that have become slow to other requests."""
-        latest = self._clock() - SLOW_SECONDS
-        lent = [
-            held for held in takewhile(lambda held: held.since <= latest, self._held) if self._is_lent(held)
-        ]
-        for held in lent:
-            del self._held[held]
-            self._new -= held.new
+    def lend(self, late: float = 0.0) -> None:
+        """Gives the connections of requests that have become slow to other requests.
+
+        `late`: seconds by which the event loop is late. Its delay says nothing about the hosts.
+        """
+        silent_seconds = SILENT_SECONDS if late < SILENT_SECONDS else SLOW_SECONDS
+        now, lent = self._clock(), False
+        for connections, seconds in zip(self._held, (SLOW_SECONDS, silent_seconds), strict=True):
+            slow = [held for held in _before(now - seconds, connections) if self._is_lent(held)]
+            for held in slow:
+                del connections[held]
+            lent = lent or bool(slow)
         if lent:
             self._admit()
             self._on_lent()
@@ -148,23 +162,28 @@ class Connections:
     def _must_wait(self, new: bool) -> bool:
         if self._waiting or self._new_waiting or not self.has_room:
             return True
-        return new and self._new >= self.most_new
+        return new and len(self._held[True]) >= self.most_new
 
     def _hold(self, held: Held) -> None:
         held.since, held.is_slow = self._clock(), False
-        self._held[held] = None
-        self._new += held.new
+        self._held[held.new][held] = None
         self._look_later()
 
     def _look_later(self) -> None:
         """Looks for slow requests later, if half of the connections are used."""
-        if self._most_slow and self._look is None and 2 * len(self._held) >= self._total:
-            wait = next(iter(self._held)).since + SLOW_SECONDS - self._clock()
-            self._look = asyncio.get_running_loop().call_later(max(_LOOK_SECONDS, wait), self._look_now)
+        if self._most_slow and self._look is None and 2 * self._counted >= self._total:
+            loop, now = asyncio.get_running_loop(), self._clock()
+            slow = [
+                next(iter(connections)).since + seconds - now
+                for connections, seconds in zip(self._held, (SLOW_SECONDS, SILENT_SECONDS), strict=True)
+                if connections
+            ]
+            self._look_at = loop.time() + max(_LOOK_SECONDS, min(slow))
+            self._look = loop.call_at(self._look_at, self._look_now)
 
     def _look_now(self) -> None:
         self._look = None
-        self.lend()
+        self.lend(asyncio.get_running_loop().time() - self._look_at)
         self._look_later()
 
     def _admit(self) -> None:
@@ -177,15 +196,15 @@ class Connections:
     def _next(self) -> deque[_Waiting] | None:
         """Returns the queue whose first request gets the next connection; None if no request may have it."""
         others, new = _living(self._waiting), _living(self._new_waiting)
-        if new and self._new < self._least_new and not (others and others[0] < new[0]):
+        if new and len(self._held[True]) < self._least_new and not (others and others[0] < new[0]):
             return new
         if others:
             return others
-        return new if new and self._new < self.most_new else None
+        return new if new and len(self._held[True]) < self.most_new else None
 
     def _note_demand(self) -> None:
         self._turn_peak()
-        self._peak = max(self._peak, len(self._held) - self._new + len(self._waiting))
+        self._peak = max(self._peak, len(self._held[False]) + len(self._waiting))
 
     def _turn_peak(self) -> None:
         """Begins a new period when the last is over; the peak of the last period counts too."""
@@ -194,6 +213,11 @@ class Connections:
             is_next = now < self._peak_until + _PEAK_SECONDS
             self._last_peak, self._peak = self._peak if is_next else 0, 0
             self._peak_until = now + _PEAK_SECONDS
+
+
+def _before(latest: float, connections: Iterable[Held]) -> Iterator[Held]:
+    """Returns the connections, sorted by age, that are held since `latest` or longer."""
+    return takewhile(lambda held: held.since <= latest, connections)
 
 
 def _living(queue: deque[_Waiting]) -> deque[_Waiting]:

@@ -16,7 +16,11 @@ from webcrawl.config import PolitenessConfig
 from webcrawl.errors import Abandoned, LeaseLost
 from webcrawl.hosts.connections import Held
 from webcrawl.hosts.politeness import HostTurn
+from webcrawl.urls.canonical import hostname, registered_domain
 
+FIRST_ANSWER_SECONDS = 5.0
+"""The time in which a host that never answered must begin an answer to the first request."""
+_PATIENCE = 3.0
 _IDLE_HOSTS_KEPT = 10_000
 _LOOK_AGAIN_SECONDS = 1.0
 """How long waiting requests may take to notice a shorter delay."""
@@ -74,9 +78,12 @@ class HostSlots:
     """Number of leased hosts that have answered."""
     _leased: dict[str, HostSlot] = field(default_factory=dict, init=False)
     _others: LRUCache[str, HostSlot] = field(init=False)
+    _slow_domains: LRUCache[str, float] = field(init=False)
+    """Registered domain -> seconds that a first answer of one of its hosts took at most."""
 
     def __post_init__(self) -> None:
         self._others = LRUCache(_IDLE_HOSTS_KEPT)
+        self._slow_domains = LRUCache(_IDLE_HOSTS_KEPT)
 
     def open(
         self,
@@ -138,12 +145,26 @@ class HostSlots:
             slot.valid_until = -math.inf
             self.answered -= slot.turn.answered
 
-    def has_answered(self, host: str) -> None:
-        """Records that a host has answered a request."""
+    def has_answered(self, host: str, seconds: float = 0.0) -> None:
+        """Records that a host has answered a request, which took it some seconds."""
         turn = self.of(host).turn
         if not turn.answered:
             turn.answered = True
             self.answered += self.is_open(host)
+            if seconds * _PATIENCE > FIRST_ANSWER_SECONDS:
+                domain = registered_domain(hostname(host))
+                self._slow_domains[domain] = max(seconds, self._slow_domains.get(domain, 0.0))
+
+    def patience(self, host: str, turn: HostTurn, attempts: int) -> float:
+        """Returns the seconds in which a host must begin its answer; infinite if it has answered before.
+
+        At first it has FIRST_ANSWER_SECONDS, or three times as long as another host of its domain took. It has three
+        times as long after each failure, and any time at the last of so many `attempts`.
+        """
+        if turn.answered or turn.failures + 1 >= min(attempts, self.config_of(host).max_failures):
+            return math.inf
+        known = self._slow_domains.get(registered_domain(hostname(host)), 0.0)
+        return max(FIRST_ANSWER_SECONDS, _PATIENCE * known) * _PATIENCE**turn.failures
 
     def of(self, host: str) -> HostSlot:
         """Returns the slot of a host, whether it is leased or not."""

@@ -82,6 +82,11 @@ class Turns:
         """Whether fewer turns are taken than `total`."""
         return self._connections.has_room
 
+    @property
+    def silent(self) -> int:
+        """How many requests wait, with connections of their own, for hosts that never answered or failed last."""
+        return self._connections.silent
+
     @asynccontextmanager
     async def disconnected(self, host: str) -> AsyncIterator[None]:
         """Lets a request with a turn wait `aside`, and gives its connection to others meanwhile."""

@@ -97,6 +97,8 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         elif turn.concurrency > 1 and turn.gap > 0:
             check = PacedCheck(check, lambda _: self._turns.sending(turn))
         check_before_sending(request, check)
+        attempts = self._session.config.max_attempts
+        fetch_of(request).answer_seconds = self._turns.host_slots.patience(host, turn, attempts)
 
     async def _take(
         self, request: Request, host: str, address: AddressGate | None, *, during_shutdown: bool
@@ -164,7 +166,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         tasks = tasks_of(self._crawler)
         if request in self._taken:
             host, size = self._taken[request][0], length_of(response)
-            self._turns.host_slots.has_answered(host)
+            self._turns.host_slots.has_answered(host, request.meta.get("download_latency", 0.0))
             self._costs.of(host).bytes += fetch_of(request).received or size
             if not is_question(request):
                 tasks.count(f"status.{response.status}")

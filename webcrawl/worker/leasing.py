@@ -39,7 +39,8 @@ class LeaseWindow:
 
     New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. New hosts
     therefore get only the part of the window that hosts which answered leave free, and at least a quarter of it. Hosts
-    that answered never wait for new hosts.
+    that answered never wait for new hosts. New hosts that were asked and are silent have connections of their own, and
+    do not count: other new hosts never wait for their timeout.
     """
 
     def __init__(self, least: int, most: int, urls: int) -> None:
@@ -149,7 +150,7 @@ class HostLeasing:
         """Leases as many hosts as are needed now, if there are any."""
         asked = time.monotonic()
         answered = self.turns.host_slots.answered
-        new = len(self.hosts) - answered
+        new = max(0, len(self.hosts) - answered - self.turns.silent)
         self.window.update(
             answered=answered,
             new=new,

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, strategies as st
 
 from tests.pacing import run
-from webcrawl.hosts.connections import SLOW_SECONDS, Connections, Held
+from webcrawl.hosts.connections import SILENT_SECONDS, SLOW_SECONDS, Connections, Held
 
 TAKE, GIVE, CANCEL, WAIT = "take", "give", "cancel", "wait"
 steps = st.lists(
@@ -39,6 +39,7 @@ def test_limits_hold_and_no_request_is_forgotten(
             del waiting[task]
         if total:
             assert connections.slow == sum(one.is_slow for one in held) <= most_slow
+            assert connections.silent == sum(one.is_slow for one in held if one.new)
             assert sum(one.is_slow for one in held if one.new) <= (most_slow + 1) // 2
             assert len(held) - connections.slow <= total
             assert 1 <= connections.most_new <= total
@@ -143,7 +144,7 @@ def test_slow_requests_make_room_for_others_within_their_bound() -> None:
         await asyncio.sleep(0)
         assert sum(task.done() for task in taken) == 4
         now += SLOW_SECONDS / 2
-        connections.lend()
+        connections.lend(late=SLOW_SECONDS)
         assert not connections.slow
         now += SLOW_SECONDS / 2
         connections.lend()
@@ -158,6 +159,27 @@ def test_slow_requests_make_room_for_others_within_their_bound() -> None:
         for one in slow:
             connections.give(one)
         assert (connections.slow, connections.has_room) == (0, True)
+
+    run(crawl())
+
+
+def test_any_number_of_silent_hosts_soon_makes_room_for_other_new_hosts() -> None:
+    now = 0.0
+    connections = Connections(4, lambda: now, most_slow=1_000)
+
+    async def crawl() -> None:
+        nonlocal now
+        silent = [asyncio.ensure_future(connections.take(Held(new=True))) for _ in range(300)]
+        honest = asyncio.ensure_future(connections.take(Held(new=True)))
+        looks = 0
+        while not honest.done():
+            now += SILENT_SECONDS
+            looks += 1
+            connections.lend()
+            await asyncio.sleep(0)
+        assert looks <= 1 + 300 / 2, "two or three at each look"
+        assert all(task.done() for task in silent)
+        assert connections.silent == connections.slow >= 297
 
     run(crawl())
 

@@ -366,6 +366,30 @@ def test_idle_hosts_without_a_lease_are_evicted(monkeypatch: pytest.MonkeyPatch)
     assert turns.turn("http://0.example") is not first
 
 
+def test_a_host_that_never_answered_gets_more_time_with_each_failure() -> None:
+    """A host whose answer begins after 20 s is fetched at the third attempt, and one that takes longer at the last."""
+    turns = Turns(PolitenessConfig(max_failures=4))
+    seconds = []
+    for failures in range(4):
+        turns.host_slots.open(HOST, failures=failures, delay=None, valid_until=math.inf)
+        seconds.append(turns.host_slots.patience(HOST, turns.turn(HOST), attempts=5))
+        turns.host_slots.close(HOST)
+    assert seconds == [5.0, 15.0, 45.0, math.inf]
+    slots, turn = turns.host_slots, turns.turn(OTHER)
+    assert slots.patience(OTHER, turn, attempts=1) == math.inf, "the first attempt is the last one"
+    slots.has_answered(OTHER)
+    assert slots.patience(OTHER, turn, attempts=5) == math.inf, "DOWNLOAD_TIMEOUT alone counts"
+
+
+def test_hosts_of_a_domain_that_is_known_to_be_slow_get_more_time() -> None:
+    slots = Turns(PolitenessConfig()).host_slots
+    known, new, other = ("http://a.slow.example", "https://b.slow.example", "http://c.example")
+    slots.has_answered(known, 8.0)
+    slots.has_answered("http://fast.slow.example", 2.0)
+    assert slots.patience(new, slots.of(new).turn, attempts=5) == 24.0
+    assert slots.patience(other, slots.of(other).turn, attempts=5) == 5.0
+
+
 def test_changed_rules_apply_to_known_hosts() -> None:
     entry = {"match": "a.example", "delay": 3600, "connections": 1}
 

@@ -22,9 +22,9 @@ FETCHING = SettingGroup(
         None,
         "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
         "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
-        "that never answered or failed last. `None` means 512, and at most half of the files that the process may "
-        "open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. With another value it means 0: a limit "
-        "that you set is exact.",
+        "that never answered or failed last, whose requests are slow after 0.1 seconds. `None` means 4,096, and at "
+        "most half of the files that the process may open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. "
+        "With another value it means 0: a limit that you set is exact.",
         values=Whole(),
         example=0,
     ),
@@ -32,7 +32,8 @@ FETCHING = SettingGroup(
         "DOWNLOAD_TIMEOUT",
         60,
         "Seconds for one request and its response. After that the request is retried; at the last "
-        "attempt, the part of the body that was received is kept.",
+        "attempt, the part of the body that was received is kept. A host that never answered has 5 seconds to begin "
+        "its answer, three times as long after each failure, and all the time at the last attempt.",
         values=Number(least=0.001),
         example=30,
     ),

@@ -27,7 +27,7 @@ from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver, limit_reading
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.errors import MalformedAnswer, ProxyFailed
-from webcrawl.crawler.fetch import keep_exchange, paced_address, turn_to_send
+from webcrawl.crawler.fetch import head_timeout, keep_exchange, paced_address, turn_to_send
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
@@ -127,7 +127,7 @@ class CurlDownloadHandler(SessionComponent):
                 transfer = await stack.enter_async_context(sending)
                 if is_awaited:
                     await transfer.is_sent()
-            head = await transfer.head()
+            head = await _head(transfer, request)
             request.meta["download_latency"] = loop.time() - began
             if self._session.observed is not None:
                 transfer.observe(self._session.observed, request.url)
@@ -214,6 +214,16 @@ class CurlDownloadHandler(SessionComponent):
         missing = body.missing(at_end=transfer.at_end)
         keep_exchange(request, _exchange(request, head, body.body, missing))
         return body.response(request, headers, head.status, head.peer, head.remarks, protocol=head.version)
+
+
+async def _head(transfer: Transfer, request: Request) -> Head:
+    """Returns the head of the response; raises DownloadTimeoutError if a host that never answered is silent."""
+    seconds = head_timeout(request, 0)
+    try:
+        async with asyncio.timeout(seconds):
+            return await transfer.head()
+    except TimeoutError as error:
+        raise protocol_failure(error, request.url, seconds or 0) or error from error
 
 
 def _defaults(crawler: Crawler) -> dict[bytes, list[bytes]]:

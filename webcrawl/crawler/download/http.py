@@ -24,7 +24,7 @@ from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
 from webcrawl.crawler.errors import ProxyFailed
-from webcrawl.crawler.fetch import PacedCheck, check_of, fetch_of, keep_exchange
+from webcrawl.crawler.fetch import PacedCheck, check_of, fetch_of, head_timeout, keep_exchange
 from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
@@ -48,13 +48,17 @@ _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
 
 @dataclass(slots=True)
 class Sending:
-    """The times when a request began, got its connection and was sent, by `time.monotonic`."""
+    """The times when a request began, got its connection and was sent, by `time.monotonic`.
+
+    timeout   seconds after which it fails now
+    is_kept   the connection has sent another request before
+    """
 
     began: float
+    timeout: float
     connected: float = 0.0
     sent: float = 0.0
     is_kept: bool = False
-    """The connection has sent another request before."""
 
     def latency(self) -> float:
         """Returns the seconds up to the head of the response, which is complete now, without the wait for the turn."""
@@ -119,35 +123,39 @@ class HTTPDownloadHandler(SessionComponent):
 
     async def _download(self, request: Request, timeout: float, proxy: str | None) -> Response:
         """Downloads a request through a proxy, or directly; raises Scrapy's exceptions instead of the client's."""
-        sending = Sending(time.monotonic())
+        sending = Sending(time.monotonic(), timeout)
         try:
-            return await self._fetch(request, timeout, proxy, sending)
+            return await self._fetch(request, proxy, sending)
         except Exception as error:
             if self._observed is not None:
                 sending.fail(self._observed, request.url)
             failure = http_failure(
-                error, request.url, timeout, over_kept=sending.is_kept, proxied=proxy is not None
+                error, request.url, sending.timeout, over_kept=sending.is_kept, proxied=proxy is not None
             )
             if failure is None:
                 raise
             raise failure from error
 
-    async def _fetch(self, request: Request, timeout: float, proxy: str | None, sending: Sending) -> Response:
+    async def _fetch(self, request: Request, proxy: str | None, sending: Sending) -> Response:
         target = target_of(request.url)
         way = Way(target.server, proxy_at(proxy) if proxy else None)
         if proxy is not None and is_address(target.server.host):
             self._guard.check(target.server.host, hostname=target.server.host, port=target.server.port)
-        connection = None
+        connection, timeout = None, sending.timeout
+        end = asyncio.get_running_loop().time() + timeout if timeout else None
+        seconds = head_timeout(request, timeout)
+        sending.timeout = seconds or timeout
         try:
-            async with asyncio.timeout(timeout or None) as limit:
+            async with asyncio.timeout(seconds):
                 connection = await self._pool.take(way)
                 before = connection.received
                 sent = await self._send(request, way, target, connection, sending)
                 head = await connection.head()
+            sending.timeout = timeout
             request.meta["download_latency"] = sending.latency()
             if self._observed is not None:
                 sending.observe(self._observed, request.url)
-            return await self._response(request, way, connection, sent, head, limit.when())
+            return await self._response(request, way, connection, sent, head, end)
         finally:
             if connection is not None:
                 fetch_of(request).received += connection.received - before

@@ -19,7 +19,7 @@ from scrapy.exceptions import (
 
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
-from webcrawl.crawler.fetch import TRUNCATE, exchange_of
+from webcrawl.crawler.fetch import TRUNCATE, exchange_of, fetch_of
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,17 @@ def test_slow_response_times_out(answer: Say) -> None:
             assert loop.time() - began < 9
             with pytest.raises(DownloadTimeoutError, match=r"0\.1 seconds"):
                 await client.get(wire.url(), meta={"download_timeout": 0.1})
+
+    run(check())
+
+
+def test_the_head_has_to_come_in_the_time_of_a_host_that_never_answered() -> None:
+    async def check() -> None:
+        async with Wire([Say([], then="hang")]) as wire, Client(DOWNLOAD_TIMEOUT=100) as client:
+            request = Request(wire.url())
+            fetch_of(request).answer_seconds = 0.2
+            with pytest.raises(DownloadTimeoutError, match=r"0\.2 seconds"):
+                await client.send(request)
 
     run(check())
 

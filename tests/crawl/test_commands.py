@@ -8,9 +8,12 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,6 +170,60 @@ def test_page_refuses_an_unknown_url_in_one_line(stopped: Stopped) -> None:
     output = stopped.scrapy("page", url, "--row", code=1)
     assert url in output
     assert len(output.splitlines()) == 1
+
+
+def copied(stopped: Stopped, folder: Path) -> Stopped:
+    """Returns the stopped crawl with stores that a test may damage."""
+    data = folder / "data"
+    shutil.copytree(stopped.result.data_dir, data, ignore=shutil.ignore_patterns("engine"))
+    return Stopped(stopped.web, replace(stopped.result, data_dir=data))
+
+
+def test_wacz_says_what_a_damaged_archive_lacks(stopped: Stopped, tmp_path: Path) -> None:
+    damaged, packed = copied(stopped, tmp_path), tmp_path / "only.wacz"
+    (warc,) = (damaged.result.data_dir / "warc").glob("*.warc.gz")
+    home = stopped.web.url(SITE)
+    row = json.loads(stopped.scrapy("page", home, "--json"))
+    with warc.open("r+b") as file:
+        file.seek(row["warc_offset"] + row["warc_length"] // 2)
+        file.write(bytes(20))
+    shutil.copy(warc, warc.with_name(warc.name.replace("-00001-", "-00002-")))
+    _, *told = damaged.scrapy("wacz", "only", "-o", str(packed), "--text", code=1).splitlines()
+    assert [line.partition(": ")[0] for line in told] == ["Left out"] * 2
+    assert "-00002-" in told[0] and "it has no index" in told[0]
+    assert told[1].startswith(f"Left out: {home}: {warc.name} at byte {row['warc_offset']}: ")
+    with zipfile.ZipFile(packed) as file:
+        assert f"archive/{warc.name}" in file.namelist()
+    os.truncate(warc, warc.stat().st_size // 2)
+    told = damaged.scrapy("wacz", "only", "-o", str(packed), "--force", code=1).splitlines()
+    assert [line for line in told if warc.name in line] == [
+        f"Left out: {warc.name}: it is cut short: its index has a record beyond its end"
+    ]
+    with zipfile.ZipFile(packed) as file:
+        assert not [name for name in file.namelist() if name.endswith(warc.name)]
+
+
+def test_page_shows_no_more_of_a_crafted_record_than_a_fetch_keeps(stopped: Stopped, tmp_path: Path) -> None:
+    crafted, home, most = copied(stopped, tmp_path), stopped.web.url(SITE), 100_000
+    (warc,) = (crafted.result.data_dir / "warc").glob("*.warc.gz")
+    body = gzip.compress(b"<p>" + b"word " * 8_000_000, 1)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n"
+    fields = (
+        f"WARC-Type: response\r\nWARC-Target-URI: {home}\r\nContent-Type: application/http; msgtype=response"
+    )
+    start = f"WARC/1.1\r\n{fields}\r\nContent-Length: {len(head + body)}\r\n\r\n".encode()
+    member = gzip.compress(start + head + body + b"\r\n\r\n")
+    with warc.open("ab") as file:
+        file.write(member)
+    with sqlite3.connect(crafted.result.data_dir / "metadata.db") as connection:
+        connection.execute(
+            "UPDATE pages SET warc_offset = ?, warc_length = ? WHERE url = ?",
+            (warc.stat().st_size - len(member), len(member), home),
+        )
+    connection.close()
+    limit = ("-s", f"DOWNLOAD_MAXSIZE={most}")
+    assert len(crafted.scrapy("page", home, "--html", *limit)) in range(most // 2, most + 2)
+    assert len(crafted.scrapy("page", home, "--text", *limit)) in range(most // 2, most + 2)
 
 
 READ_ONLY = """

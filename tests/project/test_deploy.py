@@ -75,6 +75,16 @@ def test_every_service_has_a_limit_of_memory_and_few_capabilities() -> None:
         assert re.fullmatch(r"\d+[gm]", service["mem_limit"])
 
 
+def test_images_have_versions_or_digests() -> None:
+    images = {service["image"] for service in SERVICES.values()} - {"webcrawl"}
+    images |= {name for name in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) if ":" in name}
+    assert len(images) > 4
+    for image in images:
+        assert re.fullmatch(r"[a-z0-9/]+:v?\d[\d.]*(-slim)?(@sha256:[0-9a-f]{64})?", image), image
+    # which writes the digests of these versions
+    assert "config --lock-image-digests" in (DEPLOY / "README.md").read_text()
+
+
 def test_no_command_line_has_a_password() -> None:
     for service in SERVICES.values():
         words = [*service.get("command", []), *service.get("entrypoint", [])]

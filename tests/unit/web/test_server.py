@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import pytest
+import uvicorn
+from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+from uvicorn.server import ServerState
 
 from webcrawl.web import server
 from webcrawl.web.app import Dashboard
@@ -58,6 +61,14 @@ async def received(connection: Connected) -> bytes:
             answer += piece
     connection[1].close()
     return answer
+
+
+def test_uvicorn_has_the_parts_that_connections_use() -> None:
+    """They are not documented. If this fails with another version, `_Connection` has to be read beside its code."""
+    connection = server._Connection(uvicorn.Config(Answering()), ServerState(), {}, cast(Any, None))
+    assert isinstance(connection.connections, set) and connection.cycle is None
+    assert {"loop", "transport"} <= vars(connection).keys()
+    assert "response_complete" in RequestResponseCycle.__init__.__code__.co_names
 
 
 def test_an_unfinished_head_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ async def fetch(
 
     The body is cut after `largest` bytes. Raises CrawlError, OSError and ValueError; TimeoutError after `seconds`.
     """
-    pool = Pool(_addresses, ssl.create_default_context())
+    pool = Pool(_addresses, ssl.create_default_context)
     try:
         async with asyncio.timeout(seconds):
             for _ in range(_MOST_REDIRECTS):

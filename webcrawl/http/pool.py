@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -54,18 +55,23 @@ class Pool:
     def __init__(
         self,
         resolve: Resolve,
-        context: ssl.SSLContext,
+        make_context: Callable[[], ssl.SSLContext],
         local_address: tuple[str, int] | None = None,
         proxy_resolve: Resolve | None = None,
     ) -> None:
         self.further = 0
         self._resolve = resolve
         self._proxy_resolve = proxy_resolve or resolve
-        self._context = context
+        self._make_context = make_context
         self._local_address = local_address
         self._rate = Rate()
         self._idle: dict[Way, list[HTTPConnection]] = {}
         self._open: set[HTTPConnection] = set()
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """Made for the first server with TLS: to read the certificates of a system takes 20 ms."""
+        return self._make_context()
 
     async def take(self, way: Way) -> HTTPConnection:
         """Returns a kept connection, or opens one; raises NotConnected, TunnelRefused, and what `Resolve` raises."""

@@ -96,9 +96,10 @@ class HTTPDownloadHandler(SessionComponent):
         self._observed = session.observed
         self._proxies = Proxies(crawler, session)
         bind = settings.get("DOWNLOAD_BIND_ADDRESS")
+        context = _ssl_context(crawler)  # now, because wrong settings end the crawl at its start
         self._pool = Pool(
             self._addresses,
-            _ssl_context(crawler),
+            lambda: context,
             (bind, 0) if isinstance(bind, str) else bind,
             self._addresses_of_proxy,
         )

@@ -20,6 +20,8 @@ Words: TypeAlias = Sequence[str | bytes | int | float]
 """A command and its arguments."""
 
 _SERIALIZER = HiredisRespSerializer()
+_AT_ONCE = 16_384
+"""Bytes that are written without waiting. The transport's buffer, which is empty before, takes four times as many."""
 _READ_TOGETHER = 20
 """Replies that must arrive within `socket_timeout`."""
 
@@ -44,11 +46,14 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
 
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         """Returns a connection, which is to be released; raises ConnectionError if none is free in time."""
-        try:
-            async with asyncio.timeout(self.timeout):
-                await self._turns.acquire()
-        except TimeoutError as error:
-            raise RedisConnectionError("No connection available.") from error
+        if not self._turns.locked():  # needs no timer
+            await self._turns.acquire()
+        else:
+            try:
+                async with asyncio.timeout(self.timeout):
+                    await self._turns.acquire()
+            except TimeoutError as error:
+                raise RedisConnectionError("No connection available.") from error
         connection = self.get_available_connection()  # type: ignore[no-untyped-call]
         try:
             await self.ensure_connection(connection)
@@ -60,8 +65,11 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
     async def release(self, connection: Any) -> None:
         """Returns a connection to the pool."""
         try:
-            # not that of the pool that waits, which has turns of its own
-            await redis.asyncio.ConnectionPool.release(self, connection)
+            # not by redis-py, which takes a lock and counts for observers
+            self._in_use_connections.remove(connection)
+            if connection.should_reconnect():
+                await connection.disconnect()
+            self._available_connections.append(connection)
         finally:
             self._turns.release()
 
@@ -98,7 +106,7 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
             return []
         connection: Any = await self.get_connection()
         try:
-            await connection.send_packed_command(b"".join(map(_packed, commands)))
+            await _send(connection, b"".join(map(_packed, commands)))
             replies: list[Any] = []
             while len(replies) < len(commands):
                 async with asyncio.timeout(connection.socket_timeout):
@@ -109,6 +117,14 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
             raise RedisTimeoutError("the server does not answer in time") from error
         finally:
             await self.release(connection)
+
+
+async def _send(connection: Any, packed: bytes) -> None:
+    """Sends packed commands, large ones within `socket_timeout`; redis-py starts a task and a timer for all."""
+    if len(packed) > _AT_ONCE or connection.health_check_interval:
+        await connection.send_packed_command(packed)
+    else:
+        connection._writer.write(packed)
 
 
 def _packed(words: Words) -> bytes:

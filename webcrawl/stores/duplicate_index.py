@@ -16,7 +16,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import EngineFull
-from webcrawl.stores.group_commit import GroupCommit
+from webcrawl.stores.group_commit import PAUSE, GroupCommit
 
 _ID = 6
 _SIMHASH = 8
@@ -44,13 +44,14 @@ class DuplicateIndex:
     """The first URL of every payload and every text of one crawl.
 
     An engine without memory for new entries is not an error: the page is not recorded, and its copies are not
-    recognized. Repeating a call changes nothing. Calls that arrive while a call is in flight are sent as a batch.
+    recognized. Repeating a call changes nothing. Calls that arrive while a call is in flight are sent as a batch, which
+    a busy worker collects for a moment.
     """
 
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
-        self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists)
+        self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists, pause=PAUSE)
 
     async def same_payload(
         self, digest: bytes, url: str, fetched_at: datetime, reading: str = ""

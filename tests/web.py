@@ -124,13 +124,17 @@ class LocalWeb:
         hits = [hit for hit in list(self.hits) if label in (None, hit.host)]
         return sorted(hits, key=lambda hit: hit.started)
 
+    def pages(self, label: str | None = None) -> list[Hit]:
+        """The requests to one site or to all, without those for robots.txt, in order of arrival."""
+        return [hit for hit in self.log(label) if hit.path != "/robots.txt"]
+
     def paths(self, label: str) -> list[str]:
         """Every requested path, in order, with repetitions."""
         return [hit.path for hit in self.log(label)]
 
     def urls(self) -> list[str]:
         """Every requested URL of any site except robots.txt, in order, with repetitions."""
-        return [self.url(hit.host, hit.path) for hit in self.log() if hit.path != "/robots.txt"]
+        return [self.url(hit.host, hit.path) for hit in self.pages()]
 
     def max_concurrency(self, label: str | None = None) -> int:
         """The highest number of simultaneous requests to one site or to all."""
@@ -139,17 +143,20 @@ class LocalWeb:
         changes = sorted([(hit.started, 1) for hit in log] + [(hit.finished, -1) for hit in log])
         return max(itertools.accumulate(change for _, change in changes), default=0)
 
-    def min_gap(self, label: str) -> float:
+    def min_gap(self, label: str, *, robots: bool = False) -> float:
         """The shortest time, in seconds, from a response's end to the next request's start.
 
-        Negative if two requests overlap, infinite if there is only one.
+        Negative if two requests overlap, infinite if there is only one. `robots`: requests for robots.txt count, too.
         """
-        pairs = itertools.pairwise(self.log(label))
+        pairs = itertools.pairwise(self.log(label) if robots else self.pages(label))
         return min((after.started - before.finished for before, after in pairs), default=math.inf)
 
     def min_start_gap(self, label: str) -> float:
-        """The shortest time, in seconds, between the starts of two requests; infinite if there is only one."""
-        pairs = itertools.pairwise(self.log(label))
+        """The shortest time, in seconds, between the starts of two requests, without those for robots.txt.
+
+        Infinite if there is only one.
+        """
+        pairs = itertools.pairwise(self.pages(label))
         return min((after.started - before.started for before, after in pairs), default=math.inf)
 
     # --- serving ---

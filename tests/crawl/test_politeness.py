@@ -1,4 +1,4 @@
-"""Politeness measured by each server's log, in which robots.txt counts like any other request."""
+"""Politeness measured by each server's log, in which robots.txt counts where a site asks for a longer delay."""
 
 from __future__ import annotations
 
@@ -36,10 +36,6 @@ def put_pages(web: LocalWeb, label: str, number: int, robots: str = "", delay: f
     return web.put(label, "/", Reply(links, delay=delay))
 
 
-def pages_of(web: LocalWeb, label: str) -> list[Hit]:
-    return [hit for hit in web.log(label) if hit.path != "/robots.txt"]
-
-
 @contextmanager
 def closed_port() -> Iterator[int]:
     """Reserves a port of 127.0.1.9 that refuses connections."""
@@ -73,7 +69,7 @@ def test_crawl_delay_and_disallow_rules_are_obeyed(local_web: StartWeb, crawl: R
     result = crawl([slow, quick], DOWNLOAD_DELAY=0.05)
     asked = web.paths(SITE)
     assert [path for path in asked if path.startswith("/private")] == ["/private/open"]
-    assert 0.5 <= web.min_gap(SITE) < 0.9
+    assert 0.5 <= web.min_gap(SITE, robots=True) < 0.9
     assert 0.05 <= web.min_gap(OTHER) < 0.2
     assert result.summary["robots_denied"] == 3
     denied = [row for row in result.rows() if row["error"]]
@@ -93,8 +89,8 @@ def test_an_unavailable_robots_txt_blocks_its_host(local_web: StartWeb, crawl: R
     assert set(web.paths(SITE)) == {"/robots.txt"}
     assert 2 <= len(web.paths(SITE)) <= 5
     assert web.min_gap(SITE) >= 0.1
-    assert len(pages_of(web, OTHER)) == 4
-    assert [hit.path for hit in pages_of(web, THIRD)] == ["/", "/page0", "/page2"]
+    assert len(web.pages(OTHER)) == 4
+    assert [hit.path for hit in web.pages(THIRD)] == ["/", "/page0", "/page2"]
     assert result.summary["dead_letters"] == 1
     assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
 
@@ -115,11 +111,11 @@ def test_redirected_and_huge_robots_txt_are_obeyed(local_web: StartWeb, crawl: R
     result = crawl([home, second, third, fourth], DOWNLOAD_DELAY=0.05, USER_AGENT=agent)
     assert {hit.headers["User-Agent"] for hit in web.log()} == {agent}
     assert web.paths(SITE)[:3] == ["/robots.txt", "/r", "/rules.txt"]
-    assert {hit.path for hit in pages_of(web, SITE)} == {"/r", "/rules.txt", "/", "/page0", "/page2"}
-    assert {hit.path for hit in pages_of(web, OTHER)} == {"/", "/page0", "/page2"}
+    assert {hit.path for hit in web.pages(SITE)} == {"/r", "/rules.txt", "/", "/page0", "/page2"}
+    assert {hit.path for hit in web.pages(OTHER)} == {"/", "/page0", "/page2"}
     assert {"/", "/page0", "/page1", "/page2"} <= set(web.paths(THIRD))
     assert len([path for path in web.paths(THIRD) if path.startswith("/robots.txt")]) <= 6
-    assert {hit.path for hit in pages_of(web, FOURTH)} == {"/", "/page0", "/page2"}
+    assert {hit.path for hit in web.pages(FOURTH)} == {"/", "/page0", "/page2"}
     assert web.min_gap(FOURTH) >= 0.3
     for label in (SITE, OTHER, THIRD):
         assert web.min_gap(label) >= 0.05
@@ -188,7 +184,7 @@ def test_unreachable_hosts_are_abandoned_and_others_crawled(local_web: StartWeb,
         dead = [f"{host}/{n}" for host in (f"http://127.0.1.9:{port}", web.host(OTHER)) for n in range(30)]
         result = crawl([home, *dead], timeout=60, **options)
     assert result.summary["finish_reason"] == "finished"
-    assert len(pages_of(web, SITE)) == 11
+    assert len(web.pages(SITE)) == 11
     assert result.summary["dead_letters"] == 60
     assert (result.summary["queued"], result.summary["leased"]) == (0, 0)
     assert 2 <= len(web.log(OTHER)) <= 4, "POLITENESS_MAX_FAILURES"
@@ -212,7 +208,7 @@ def test_a_closed_keep_alive_connection_is_not_a_failure_of_the_host(
     result = crawl([home], timeout=60, DOWNLOAD_DELAY=0.1, **never)
     assert result.summary["finish_reason"] == "finished"
     assert result.summary["pages"] == 6
-    assert result.summary["retried"] == len(pages_of(web, SITE)) - 6 > 0
+    assert result.summary["retried"] == len(web.pages(SITE)) - 6 > 0
     assert web.min_start_gap(SITE) >= 0.1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb, Reply
@@ -40,3 +41,6 @@ def test_a_robots_txt_elsewhere_keeps_the_delay_of_its_host_over_workers(
     assert all({hit.path for hit in web.log(label)} == {"/robots.txt", "/"} for label in OTHERS)
     assert web.max_concurrency(TARGET) == 1
     assert web.min_gap(TARGET) >= 0.1
+    log = web.log(TARGET)
+    hurried = [after for before, after in pairwise(log) if after.started - before.finished < 0.1]
+    assert len(hurried) <= 1, "only behind the robots.txt for its own pages"

@@ -12,7 +12,7 @@ from webcrawl.errors import ConfigurationError
 from webcrawl.urls.canonical import normalize, split
 
 ROBOTS = "robots_txt"
-"""Request.meta key that marks a fetch of robots.txt, which is not a page."""
+"""Request.meta key that marks a fetch of robots.txt, which is not a page. True: for pages of the host that is asked."""
 
 UNKNOWN_PATH = "unknown_path"
 """Request.meta key that marks a request for a path that cannot exist, which is not a page either."""

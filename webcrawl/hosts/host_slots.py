@@ -74,6 +74,8 @@ class HostSlots:
     """The politeness of a host."""
     unit: Callable[[str], str] = str
     """The unit that takes turns: the host itself, or its name."""
+    usual_delay: float = math.inf
+    """The delay of hosts without rules of their own; see HostTurn."""
     answered: int = field(default=0, init=False)
     """Number of leased hosts that have answered."""
     _leased: dict[str, HostSlot] = field(default_factory=dict, init=False)
@@ -197,7 +199,7 @@ class HostSlots:
 
     def _new(self, host: str, failures: int, valid_until: float) -> HostSlot:
         config = self.config_of(host)
-        turn = HostTurn(config, None, failures, now=time.monotonic())
+        turn = HostTurn(config, None, failures, now=time.monotonic(), usual_delay=self.usual_delay)
         return HostSlot(host, turn, asyncio.Semaphore(config.concurrency), valid_until)
 
 

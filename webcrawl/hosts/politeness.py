@@ -3,6 +3,8 @@
 The gap from the end of a request to the next request is max(delay, capped Crawl-delay, latency_factor x latency). After
 429 or 503 the host is left alone for Retry-After, or for a back-off that doubles. Connection failures back off in the
 same way, which acts as a circuit breaker. With POLITENESS_ADAPT, webcrawl.hosts.adaptation sets the delay.
+
+A robots.txt that wants no more than the usual delay is read once, before the first page, and no gap follows it.
 """
 
 from __future__ import annotations
@@ -71,7 +73,10 @@ class HostTurn:
         "_finished",
         "_others",
         "_random",
+        "_rules_count",
+        "_rules_read",
         "_unreachable",
+        "_usual_delay",
         "answered",
         "block",
         "failures",
@@ -89,9 +94,13 @@ class HostTurn:
         wait: float = 0.0,
         *,
         now: float,
+        usual_delay: float = math.inf,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`wait`: seconds from `now` until the host may be asked; negative if that time has passed."""
+        """`wait`: seconds from `now` until the host may be asked; negative if that time has passed.
+
+        `usual_delay`: the delay of hosts without rules of their own; infinite if that of `config` is usual.
+        """
         self.gap = 0.0
         """Seconds between two requests while nothing fails, from the delays and the latency."""
         self.answered = False
@@ -99,6 +108,7 @@ class HostTurn:
         self.failures = failures
         self.in_flight = 0
         self._config = config
+        self._usual_delay = usual_delay
         self._random = random
         self._adaptation = _adaptation_of(config)
         self._crawl_delay = _valid(crawl_delay)
@@ -111,7 +121,8 @@ class HostTurn:
         """The last back-off, or Retry-After."""
         self.started = -math.inf
         """When the last request was sent; `Turns.sending` sets the exact time."""
-        self._finished = -math.inf
+        self._finished = self._rules_read = -math.inf
+        self._rules_count = True
         self._forgive(now)
         self._update_gap()
 
@@ -175,12 +186,15 @@ class HostTurn:
         self.in_flight += 1
         self.started = now
 
-    def finish(self, now: float, outcome: Outcome) -> None:
-        """Records the outcome of a request."""
+    def finish(self, now: float, outcome: Outcome, *, rules: bool = False) -> None:
+        """Records the outcome of a request; `rules`: it was for the robots.txt of the host."""
         if not self.in_flight:
             raise RuntimeError("a request finished that was never started")
         self.in_flight -= 1
-        self._finished = now
+        if rules:
+            self._rules_read = now
+        else:
+            self._finished = now
         self._unreachable = isinstance(outcome, Failed)
         match outcome:
             case Ok(latency, error):
@@ -226,11 +240,14 @@ class HostTurn:
     @property
     def _free_at(self) -> float:
         last = max(self._finished, self.started if self._config.concurrency > 1 else -math.inf)
+        if self._rules_count:
+            last = max(last, self._rules_read)
         return max(self.block.until, last + self.gap)
 
     def _update_gap(self) -> bool:
         before = self.gap
         self.gap = max(_delays(self._config, self._adaptation, self._crawl_delay, self._delay, self.latency))
+        self._rules_count = self.gap > min(self._usual_delay, self._config.delay)
         return self.gap != before
 
     def _back_off(self, now: float, base: float) -> None:

@@ -51,7 +51,7 @@ class Turns:
     _connections: Connections = field(init=False)
 
     def __post_init__(self) -> None:
-        self.host_slots = HostSlots(self.config_of, self.unit)
+        self.host_slots = HostSlots(self.config_of, self.unit, self.config.delay)
         self._connections = Connections(self.total, most_slow=self.most_slow, on_lent=lambda: self.on_aside())
 
     def config_of(self, host: str) -> PolitenessConfig:
@@ -147,12 +147,12 @@ class Turns:
         if self.addresses:
             self.addresses.wake()
 
-    def give(self, host: str, turn: HostTurn, outcome: Outcome) -> None:
-        """Returns a turn after the response or failure of its request."""
+    def give(self, host: str, turn: HostTurn, outcome: Outcome, *, rules: bool = False) -> None:
+        """Returns a turn after the response or failure of its request; `rules`: for the robots.txt of the host."""
         # this turn's own slot, because the host may have been closed and opened again meanwhile
         slot = self._taken[turn]
         if slot.host == host:
-            turn.finish(time.monotonic(), outcome)
+            turn.finish(time.monotonic(), outcome, rules=rules)
         else:
             turn.finish_other(time.monotonic(), outcome, host)
         # the youngest connection, because quick requests to a host end first

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadCancelledError, IgnoreRequest, NotSupported
 from scrapy.http import Response
 
-from webcrawl.crawler.access import host_of, is_question, is_robots, tasks_of
+from webcrawl.crawler.access import ROBOTS, host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
 from webcrawl.crawler.download.further_turns import SLOT, AddressGate, BorrowedTurn, DownloadSlots
 from webcrawl.crawler.download.proxies import is_proxied
@@ -209,7 +209,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
     def _give(self, request: Request, outcome: Outcome) -> None:
         if taken := self._taken.pop(request, None):
             host, turn = taken
-            self._turns.give(host, turn, outcome)
+            self._turns.give(host, turn, outcome, rules=request.meta.get(ROBOTS, False))
             self._slots.give(request)
             if self._borrowed and (borrowed := self._borrowed.pop(request, None)):
                 borrowed.end(turn.wait(time.monotonic()))

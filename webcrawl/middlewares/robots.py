@@ -172,7 +172,7 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
     async def _fetch(self, host: str) -> RobotsPolicy:
         url, via = robots_url(host), ""
         for hops in range(_MOST_REDIRECTS + 1):
-            request = self._request(url)
+            request = self._request(url, own=not hops)
             try:
                 response = await self._crawler.engine.download_async(request)
             except (IgnoreRequest, CannotResolveHostError):
@@ -197,7 +197,7 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         """Fetches the files for crawlers for AI; one that is no answer of 200 says nothing."""
         bodies = {}
         for path in (AI_TXT, TDMREP) if host.startswith("http") else ():
-            request = self._request(f"{host}{path}")
+            request = self._request(f"{host}{path}", own=False)
             try:
                 response = await self._crawler.engine.download_async(request)
             except (IgnoreRequest, CannotResolveHostError):
@@ -250,11 +250,11 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         return policy
 
     @staticmethod
-    def _request(url: str) -> Request:
+    def _request(url: str, *, own: bool) -> Request:
         return Request(
             url,
             meta={
-                ROBOTS: True,
+                ROBOTS: own,
                 "dont_obey_robotstxt": True,
                 "dont_redirect": True,
                 "allow_offsite": True,

@@ -82,6 +82,35 @@ def test_a_turn_tells_how_fast_its_host_is_asked_and_why() -> None:
     assert slow.pace(30.0) == Pace(6.0, "answer time", 6.0, "gap", 0)
 
 
+def test_a_robots_txt_counts_where_the_host_wants_more_than_the_usual_delay() -> None:
+    def ready_after_rules(turn: HostTurn, at: float) -> float:
+        turn.start(at)
+        turn.finish(at, Ok(), rules=True)
+        return turn.ready_at
+
+    turn = HostTurn(EXACT, None, now=0.0)
+    assert ready_after_rules(turn, 0.0) <= 0.0
+    turn.set_crawl_delay(5.0)
+    assert (turn.ready_at, turn.wait(1.0)) == (5.0, 4.0)
+    assert ready_after(turn, 5.0, Ok()) == 10.0
+    turn.set_crawl_delay(None)
+    assert turn.ready_at == 6.0
+    assert ready_after_rules(turn, 6.0) == 6.0, "the page before it counts as always"
+    turn.set_delay(3.0)
+    assert turn.ready_at == 9.0, "an operator wants more"
+    by_rule = HostTurn(replace(EXACT, delay=4.0), None, now=0.0, usual_delay=1.0)
+    assert ready_after_rules(by_rule, 0.0) == 4.0, "a rule for the host wants more"
+    slow = HostTurn(replace(EXACT, latency_factor=2.0), None, now=0.0)
+    slow.start(0.0)
+    slow.finish(3.0, Ok(3.0), rules=True)
+    assert slow.ready_at == 9.0, "its server is slow"
+    for outcome, block in ((Throttled(7.0), 7.0), (Failed(), 10.0)):
+        turn = HostTurn(EXACT, None, now=0.0)
+        turn.start(0.0)
+        turn.finish(0.0, outcome, rules=True)
+        assert turn.ready_at == block
+
+
 def test_crawl_delay_set_later_applies_at_once() -> None:
     turn = HostTurn(EXACT, None, now=0.0)
     assert ready_after(turn, 0.0, Ok()) == 1.0
@@ -315,12 +344,13 @@ class ImpoliteCrawler(RuleBasedStateMachine):
             self.must_wait(self.config.delay)
 
     @precondition(lambda self: self.running)
-    @rule(outcome=outcomes)
-    def finish(self, outcome: Outcome) -> None:
+    @rule(outcome=outcomes, rules=st.booleans())
+    def finish(self, outcome: Outcome, rules: bool) -> None:
         blocked = self.now < self.may_not_before and self.turn.failures
-        self.turn.finish(self.now, outcome)
+        self.turn.finish(self.now, outcome, rules=rules)
         self.running -= 1
-        self.must_wait(self.config.delay)
+        if not rules:
+            self.must_wait(self.config.delay)
         if isinstance(outcome, Throttled) and outcome.retry_after is not None and outcome.retry_after > 0:
             self.must_wait(min(outcome.retry_after, self.config.max_backoff))
         elif isinstance(outcome, Throttled) and outcome.retry_after is None and not blocked:

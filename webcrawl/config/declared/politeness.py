@@ -59,7 +59,7 @@ GROUP = SettingGroup(
         1.0,
         "Seconds from the end of one request to a host to the start of the next, over all workers. A "
         "longer `Crawl-delay` takes precedence; `scrapy host URL --delay` slows down one host during a "
-        "crawl.",
+        "crawl. The first page may follow robots.txt at once, unless a longer delay is wanted.",
         example=2.5,
     ),
     Setting(

@@ -10,7 +10,7 @@ from tests.frontier.copying import copied
 from tests.frontier.pages import all_done, page, past
 from webcrawl.frontier import Frontier, Lease, LeaseReport
 from webcrawl.frontier.ledger import BudgetEntry, Ledger
-from webcrawl.policies.budgets import FIRST, MOST_DOMAINS, Slowdown, Spending
+from webcrawl.policies.budgets import FIRST, MOST_DOMAINS, Slowdown, Spending, slowdown
 from webcrawl.worker.budgets import Budgets
 
 TRAP, OTHER = "https://a.trap.test", "https://b.trap.test"
@@ -107,6 +107,20 @@ async def test_workers_count_the_hosts_of_all_shards(
             for worker, shards in zip(workers, ([0, 1], [2, 3]), strict=True)
         ]
     assert found == [whole, whole]
+
+
+async def test_a_domain_is_one_owner_wherever_its_hosts_are(frontier_of: Callable[..., Frontier]) -> None:
+    frontier = frontier_of(shards=2)
+    hosts = [f"https://{n}.trap.test" for n in range(40)]
+    alone = next(host for host in hosts if frontier.keys.shard(host) == 0)
+    wide = [host for host in hosts if frontier.keys.shard(host) == 1][:3]
+    await sink(frontier, alone, *wide)
+    for lease in (await leased(frontier)).values():
+        await release(frontier, lease)
+    ledger = Ledger(frontier.engine, frontier.keys)
+    counts = [await ledger.slow_down([0, 1], Slowdown(), 1.0) for _ in range(2)]
+    assert counts == [(0, 1, 0.5), (0, 0, 0.5)], "the second look knows that the domain is wide"
+    assert slowdown(*counts[1]).at_once == 0.0, "nobody else waits"
 
 
 async def test_the_hosts_of_a_domain_take_turns_when_all_hosts_have_sunk(

@@ -27,6 +27,7 @@ _SHARE_SECONDS = 2.0
 """Seconds after which workers share the counts of their shards again."""
 _KEPT_SECONDS = 60.0
 """Seconds for which the engine keeps the counts of workers."""
+_MOST_WIDE = 100
 _MOST_READ = 5_000
 """The most names and domains over their budgets that are read in each shard."""
 
@@ -75,6 +76,8 @@ class Ledger:
     _others: dict[int, _Counts] = field(default_factory=dict, init=False)
     """Shard -> the last counts of its worker."""
     _share_at: float = field(default=0.0, init=False)
+    _wide: list[str] = field(default_factory=list, init=False)
+    """Some domains with several sunk hosts in a shard; one sunk host in another shard makes no other owner of them."""
 
     async def add(self, entries: Mapping[str, BudgetEntry]) -> dict[str, Spending]:
         """Adds entries; returns the present spending of each owner. An empty entry adds nothing.
@@ -125,6 +128,7 @@ class Ledger:
                 shards=self.keys.shards,
                 longest=LONGEST,
                 soon_ms=milliseconds(max(_SOON_SECONDS, _SOON_GAPS * delay)),
+                known=self._wide,
             )
             for shard in shards
         ]
@@ -133,6 +137,7 @@ class Ledger:
             shard: (reply.better, reply.sunk, reply.wide)
             for shard, reply in zip(shards, replies, strict=True)
         }
+        self._wide = sorted({owner.decode() for reply in replies for owner in reply.some})[:_MOST_WIDE]
         if len(counts) < self.keys.shards:
             counts = await self._of_others(counts) | counts
         better, sunk, wide = map(sum, zip(*counts.values(), strict=True))

@@ -30,7 +30,8 @@ local function set_over_budget(P, record, report)
   record.over, any_over = owner or false, nil
   if owner then
     redis.call('HSET', P .. 'over', record.host, owner)
-    redis.call('HINCRBY', P .. 'overs', owner, 1)
+    -- from now on, its turns are in `wide_slots`
+    if redis.call('HINCRBY', P .. 'overs', owner, 1) > 1 then redis.call('ZREM', P .. 'slots', owner) end
   else
     redis.call('HDEL', P .. 'over', record.host)
   end

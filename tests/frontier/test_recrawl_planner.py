@@ -357,6 +357,37 @@ async def test_the_threshold_falls_while_known_pages_do_not_use_their_share(
     assert thresholds[1] < 0.96
 
 
+async def test_a_class_that_lacks_fetches_has_pages_before_they_are_due(
+    frontier_of: Frontiers, uri: str
+) -> None:
+    """None sooner than the shortest time, that grows while a page is gone, or when a date was set."""
+    traffic = Traffic({"coverage-get": 6, "coverage-chk": 2, "update-chk": 2})
+    frontier = frontier_of("crawl", "w1", shards=1, traffic=traffic)
+    await Crawl(frontier.engine, frontier.keys, "w1").configure(0, "breadth-first", traffic="{}")
+    stored(uri, 40, age=timedelta(hours=2))
+    later = datetime.now(UTC) + timedelta(days=9)
+    change(uri, range(40), next_due=later)
+    for numbers, gone in ((range(5), 1), (range(5, 10), 3)):
+        change(uri, numbers, state="missing", change_evidence=[1, 0.0, 0.0, 0.0, 0.0, gone, 0.1, 0.0, 1, ""])
+    change(uri, range(10, 12), state="failed")
+    change(uri, range(12, 20), is_date_set=True)
+    change(uri, range(20, 30), tried_at=datetime.now(UTC))
+    planner = planner_of(frontier, uri, Bounds(shortest=1 / 24))
+    traffic.update({"": {}}, 1, {})
+    await planner.turn()
+    traffic.update({"": {"coverage-get": 30}}, 1, {})
+    await planner.turn()
+    [lease] = await frontier.lease(1, 99)
+    numbers = {int(url.path[1:]): url.fetch_class for url in lease.urls}
+    assert {number for number, name in numbers.items() if name == "coverage-chk"} == set(range(5))
+    updates = {number for number, name in numbers.items() if name == "update-chk"}
+    assert updates <= set(range(30, 40)) and len(updates) >= 6
+    traffic.update({"": {"coverage-get": 30, "coverage-chk": 5, "update-chk": 20}}, 1, {})
+    await planner.turn()
+    assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == len(lease.urls)
+    await planner.stop()
+
+
 async def test_a_date_that_was_set_is_waited_for_and_not_moved(frontier: Frontier, uri: str) -> None:
     """The threshold would put the first page off, and have the second fetched early."""
     stored(uri, 1, age=timedelta())
@@ -461,7 +492,7 @@ async def test_pages_are_fetched_early_while_others_wait_for_their_minute(
         due_pages.set_dates({f"{HOST}/0": now + timedelta(seconds=50)})
         other = [page for page in due_pages.look("", 2)[0] if page.url == "http://b.test/0"]
         due_pages.put_off([(page, now + timedelta(days=10)) for page in other])
-    planner = planner_of(frontier, uri)
+    planner = planner_of(frontier, uri, Bounds())
     await planner.turn()
     assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == 2
     assert await fetched(frontier) == ["http://b.test/0"]

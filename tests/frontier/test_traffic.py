@@ -63,10 +63,11 @@ class Fetcher:
                 self.due.add(0.0, self.hosts[lease.host])
 
     def fetch(self) -> LeasedURL | None:
-        if (name := self.due.take(1.0)) is None:
+        if (due := self.due.take(1.0)) is None:
             return None
+        name, fetch_class = due
         host = self.hosts[name]
-        url = host.urls.popleft()
+        url = host.take_of_class(fetch_class)
         self.traffic.of(name).start(url.fetch_class)
         self.done.setdefault(name, []).append(Settlement(url.index))
         if host.urls:
@@ -213,6 +214,44 @@ async def test_a_domain_may_have_shares_of_its_own(frontier_of: Frontiers) -> No
         lease.host: Counter(url.fetch_class for url in lease.urls) for lease in await frontier.lease(3, 40)
     }
     assert [leased[host]["update-chk"] for host in hosts] == [30, 30, 10]
+
+
+async def test_a_class_is_handed_out_although_urls_of_others_are_before_it(frontier_of: Frontiers) -> None:
+    """Its URLs may stand behind those of a class that has had more than its share."""
+    frontier = frontier_of("crawl", "w", shards=1, traffic=Traffic(SHARES))
+    await split(frontier)
+    await frontier.add(candidates("http://a.test", ["coverage-get", "freshness-chk"], 10))
+    fetcher = Fetcher(frontier, [0])
+    await fetcher.lease()
+    host = fetcher.hosts["http://a.test"]
+    host.urls = deque(sorted(host.urls, key=lambda url: url.fetch_class))
+    assert host.urls[0].fetch_class == "coverage-get"
+    fetcher.traffic.update({"": {}}, 1, {})
+    fetcher.traffic.update({"": {"coverage-get": 500}}, 1, {})
+    number = sum(url.fetch_class == "freshness-chk" for url in host.urls)
+    urls = [url for _ in range(number) if (url := fetcher.fetch())]
+    assert [url.fetch_class for url in urls] == ["freshness-chk"] * number
+    assert number > 0
+
+
+async def test_no_url_is_leased_of_a_class_of_which_there_are_enough(frontier_of: Frontiers) -> None:
+    """A host that has no others is left to a later lease, also one whose URLs are all of the first class."""
+    frontier = frontier_of("crawl", "w", shards=1, traffic=Traffic(SHARES))
+    await split(frontier)
+    await frontier.add(candidates("http://a.test", ["coverage-get", "update-chk"], 3))
+    await frontier.add(candidates("http://b.test", ["coverage-get"], 3))
+    (lease,) = await frontier.lease(2, 10, enough_of={"coverage-get"})
+    assert [url.fetch_class for url in lease.urls] == ["update-chk"] * 3
+    (other,) = await frontier.lease(2, 10)
+    assert (other.host, len(other.urls)) == ("http://b.test", 3)
+    report = LeaseReport(other, all_done(other), more=5, enough_of={"coverage-get"})
+    await frontier.add(candidates("http://b.test/more", ["coverage-get"], 3))
+    replies = list[Any]()
+    await frontier.settle_all([report], lambda _, urls, __: replies.append(urls))
+    assert replies == [[]]
+    await frontier.release(lease, all_done(lease))
+    (lease,) = await frontier.lease(2, 10)
+    assert [url.fetch_class for url in lease.urls] == ["coverage-get"] * 3
 
 
 async def test_within_a_class_the_best_level_comes_first(frontier_of: Frontiers) -> None:

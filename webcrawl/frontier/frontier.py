@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
@@ -77,16 +77,22 @@ class Frontier(Operations):
         return verdicts
 
     async def lease(
-        self, hosts: int, urls: int, shards: Sequence[int] | None = None, *, new: int | None = None
+        self,
+        hosts: int,
+        urls: int,
+        shards: Sequence[int] | None = None,
+        *,
+        new: int | None = None,
+        enough_of: Collection[str] = (),
     ) -> list[Lease]:
         """Leases up to `hosts` hosts that may be asked now, with up to `urls` URLs each; [] if no host is ready.
 
         Hosts that have answered come first. With `new`, hosts that never answered do not count in `hosts`; up to `new`
-        of them are leased in addition. `shards` restricts the search. Leases whose reply was lost are returned too (see
-        `regain`), so there may be more than asked for.
+        of them are leased in addition. `shards` restricts the search; no URL is of a class of `enough_of` (TRAFFIC).
+        Leases whose reply was lost are returned too (see `regain`), so there may be more than asked for.
         """
         served = range(self.keys.shards) if shards is None else shards
-        return self._counted(await self._leasing.lease(hosts, new, urls, served))
+        return self._counted(await self._leasing.lease(hosts, new, urls, served, enough_of))
 
     async def regain(self) -> list[Lease]:
         """Returns leases whose reply was lost, if they are still valid, and extends them from now."""
@@ -262,8 +268,8 @@ class Frontier(Operations):
         if self.traffic:
             self.traffic.of(host).lease(url.fetch_class for url in urls)
 
-    def _class_turns(self, together: int) -> bytes:
-        return self.traffic.packed(together) if self.traffic else b""
+    def _class_turns(self, together: int, enough_of: Collection[str] = ()) -> bytes:
+        return self.traffic.packed(together, enough_of) if self.traffic else b""
 
     def _urls_of_reply(self, lease: Lease, reply: Any) -> list[LeasedURL] | None:
         if not reply:
@@ -295,7 +301,7 @@ class Frontier(Operations):
             over=_changed(report.over),
             share=self._low_thousandths(),
             asked=int(report.asked),
-            class_turns=self._class_turns(together) if report.more else b"",
+            class_turns=self._class_turns(together, report.enough_of) if report.more else b"",
             url={
                 "index": [url.index for url in settled],
                 "verdict": [url.verdict for url in settled],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from webcrawl.engine.client import Engine
@@ -60,8 +60,8 @@ class Leasing:
     limits: str
     """Encoded limits of hosts without limits of their own."""
     weight: float
-    class_turns: Callable[[int], bytes]
-    """Returns the turns of classes (TRAFFIC) for so many calls at once."""
+    class_turns: Callable[[int, Collection[str]], bytes]
+    """Returns the turns of classes (TRAFFIC) for so many calls at once; some classes have none."""
     _turn: int = field(default=0, init=False)
     """Rotates the order of the shards."""
     _caller: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
@@ -70,7 +70,14 @@ class Leasing:
     _unanswered: set[int] = field(default_factory=set, init=False)
     """Shards whose last lease call has no reply."""
 
-    async def lease(self, hosts: int, new: int | None, urls: int, shards: Sequence[int]) -> list[Lease]:
+    async def lease(
+        self,
+        hosts: int,
+        new: int | None,
+        urls: int,
+        shards: Sequence[int],
+        enough_of: Collection[str] = (),
+    ) -> list[Lease]:
         """See Frontier.lease."""
         leases, failure = await self._regain()
         order = list(shards)
@@ -80,7 +87,7 @@ class Leasing:
         wanted = HostsWanted(hosts, new)
         while order and (left := wanted.without(leases)).any:
             parts = dict(zip(order, left.split(len(order)), strict=True))
-            turns = self.class_turns(len(parts))
+            turns = self.class_turns(len(parts), enough_of)
             calls = {
                 shard: self._lease_call(shard, part, urls, turns) for shard, part in parts.items() if part.any
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -87,11 +87,12 @@ class Settlement:
 class LeaseReport:
     """A worker's report on one lease: settled URLs, and the number of `more` wanted URLs or the release of the host.
 
-    With `better_than`, further URLs must be of a better level. `pause`: seconds until the released host may be asked
-    again, or -1 to keep the lease; `asked`: a Retry-After asked for the pause. `quiet`: seconds after which the engine
-    may forget the host's failures. The other fields are None if the engine already has them: `patterns`, the packed
-    records of the host's URL patterns, empty without records; `dust`, the packed evidence for its DUST rules, empty
-    without evidence; `over`, the owner over its budget, empty without such an owner.
+    With `better_than`, further URLs must be of a better level; with TRAFFIC, none is of a class of `enough_of`.
+    `pause`: seconds until the released host may be asked again, or -1 to keep the lease; `asked`: a Retry-After
+    asked for the pause. `quiet`: seconds after which the engine may forget the host's failures. The other fields
+    are None if the engine already has them: `patterns`, the packed records of the host's URL patterns, empty
+    without records; `dust`, the packed evidence for its DUST rules, empty without evidence; `over`, the owner over
+    its budget, empty without such an owner.
     """
 
     lease: Lease
@@ -104,6 +105,7 @@ class LeaseReport:
     dust: bytes | None = None
     over: str | None = None
     asked: bool = False
+    enough_of: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,12 @@ class Threshold(NamedTuple):
     ) -> Threshold:
         """Returns the threshold at which so many pages, of which a sample is given, need so many fetches a day.
 
-        `bounds` are those of the times between two visits. This is a start; a few hundred pages are enough. With an
-        error of a factor of 10, `followed` takes days.
+        `bounds` are those of the times between two visits. No page has its turn by a threshold beyond the values that
+        pages have at these. This is a start; a few hundred pages are enough. With an error of a factor of 10,
+        `followed` takes days.
         """
-        low, high = _LOWEST, _HIGHEST
+        low = max(_LOWEST, min(page.value(bounds.shortest) for page in sample))
+        high = max(low, min(_HIGHEST, max(page.value(bounds.longest) for page in sample)))
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
             fetches = sum(

@@ -30,6 +30,8 @@ LONGEST_DAYS = 10_000.0
 
 GONE_DAYS, GONE_FACTOR = 1.0, 3.0
 """A dead page is asked again after GONE_DAYS at the earliest, and after GONE_FACTOR times as long each further time."""
+MOST_WAITS = 7
+"""So many times the wait grows."""
 
 EARLY = 1.25
 """A page may be fetched before it is due: after so many days, if it is due after EARLY times as many."""
@@ -40,7 +42,6 @@ REVIEW_DAYS = 30.0
 LEAST_IMPORTANCE = 0.05
 """The importance of pages to which nobody links, such as seeds."""
 
-_MOST_WAITS = 7
 _ROUNDS = 24
 _CLOSE = 0.005
 _MOST_AGED = 50.0
@@ -163,7 +164,7 @@ def next_visit_days(
     for dead pages.
     """
     if history.gone:
-        wait = GONE_DAYS * GONE_FACTOR ** min(history.gone - 1, _MOST_WAITS)
+        wait = GONE_DAYS * GONE_FACTOR ** min(history.gone - 1, MOST_WAITS)
         return max(bounds.shortest, wait)
     return max(bounds.shortest, min(bounds.longest, page.ripe_days(threshold)))
 

@@ -40,6 +40,8 @@ from webcrawl.policies.change_signals import (
 )
 from webcrawl.policies.crawl_threshold import Threshold
 from webcrawl.policies.crawl_value import (
+    GONE_FACTOR,
+    MOST_WAITS,
     Bounds,
     ExpectedFreshness,
     RecrawlCandidate,
@@ -60,6 +62,8 @@ _EXPLORED = 3
 
 The first interval is the shortest allowed, and each further one as long as all before, until rates want a shorter one.
 """
+_TEACHING = 2
+"""So many repeated visits of an explored page teach of its new links: those of one count at the next."""
 _NEXT_TURN = 32
 """Other pages of the pattern have a turn after so many of the shortest intervals, when more is known of it."""
 _DIGITS = 5
@@ -191,6 +195,11 @@ class RevisitDates:
         with self._lock:
             return self._next_days(page, self._judge(page))
 
+    def shortest_days(self, page: KnownPage) -> float:
+        """Returns how many days pass at least between two visits: more and more while the page is gone."""
+        gone = self._histories(page.evidence)[0].gone
+        return self.bounds.shortest * GONE_FACTOR ** min(max(0, gone - 1), MOST_WAITS)
+
     def freshness(self, page: KnownPage, days: float) -> ExpectedFreshness:
         """Returns how fresh a page is expected to be, so many days after its last visit."""
         return freshness_of(self.candidate(page), days)
@@ -317,6 +326,11 @@ class RevisitDates:
             changes = changes._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
             arrivals = arrivals._replace(is_pooled=0, pooled_rate=0.0, pooled_log_rate=0.0)
         return changes, arrivals
+
+
+def is_explored(evidence: Sequence[float | str] | None) -> bool:
+    """Whether a page has had an early visit to learn of its new links, or is to have one, and no more than two."""
+    return evidence is not None and len(evidence) > _OF_CHANGES + 1 and evidence[0] < _TEACHING  # type: ignore[operator]
 
 
 def value_now(weight: float, rate: float | None, days: float, link_rate: float | None = None) -> float:

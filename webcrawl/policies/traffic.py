@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import msgpack
 
@@ -55,6 +56,19 @@ _LAST = 1e9
 """What a fetch of a class without a share counts, so that the class comes after all others."""
 
 
+class ClassCounts(NamedTuple):
+    """Fetches of a class.
+
+    fetched     by the crawl so far
+    wanted      that its share gave it, since this worker counts fetches
+    missing     of the recent fetches, which it should have had by its share; below 0 if it had more
+    """
+
+    fetched: int
+    wanted: float
+    missing: float
+
+
 class ClassShares:
     """Lets each class have its share of the fetches of a crawl, as one worker sees it.
 
@@ -78,8 +92,8 @@ class ClassShares:
             for name in CLASSES
         }
         """The share of each of their classes in the fetches of known pages."""
-        self.wanted_checks = 0.0
-        """The fetches of known pages that there should have been."""
+        self.all_fetches = 0
+        """The fetches that this worker has heard of."""
         self._recent = dict.fromkeys(CLASSES, 0.0)
         """Recent fetches of the crawl, for each of its workers."""
         self._started = Counter[str]()
@@ -87,6 +101,7 @@ class ClassShares:
         self._leased = Counter[str]()
         """URLs that are leased and not fetched yet."""
         self._totals: Mapping[str, int] | None = None
+        self._workers = 1
 
     def lease(self, classes: Iterable[str]) -> None:
         """Counts URLs that were leased."""
@@ -100,13 +115,19 @@ class ClassShares:
     def update(self, totals: Mapping[str, int], workers: int, leased: Iterable[str]) -> None:
         """Takes the fetches of the crawl by class, the number of its workers, and the classes of the leased URLs."""
         before = totals if self._totals is None else self._totals
-        self._totals = dict(totals)
+        self._totals, self._workers = dict(totals), workers
         fetched = {name: max(0, totals.get(name, 0) - before.get(name, 0)) for name in CLASSES}
-        self.wanted_checks += self.checks * sum(fetched.values())
+        self.all_fetches += sum(fetched.values())
         kept = math.exp(-sum(fetched.values()) / _RECENT)
         self._recent = {name: self._recent[name] * kept + fetched[name] / workers for name in CLASSES}
         self._started.clear()
         self._leased = Counter(leased)
+
+    def counts(self, name: str) -> ClassCounts:
+        """Returns the fetches of a class by the crawl, and those that it should have had."""
+        of_recent = sum(self._recent.values()) / self.strides[name] - self._recent[name]
+        fetched = (self._totals or {}).get(name, 0)
+        return ClassCounts(fetched, self.all_fetches / self.strides[name], of_recent * self._workers)
 
     def passed(self, name: str) -> float:
         """Returns the number of recent fetches of a class by its share: the lowest has the next fetch."""
@@ -149,12 +170,17 @@ class Traffic:
     @property
     def wanted_checks(self) -> float:
         """How many of the fetches should have been of known pages, since this worker counts them."""
-        return sum(shares.wanted_checks for shares in self._shares.values())
+        return sum(shares.checks * shares.all_fetches for shares in self._shares.values())
 
     @property
     def most_of_known(self) -> dict[str, float]:
         """The share of each class in the fetches of known pages, the largest of all tables."""
         return {name: max(shares.of_known[name] for shares in self._shares.values()) for name in CHECKS}
+
+    def counts(self, name: str) -> ClassCounts:
+        """Returns the fetches of a class by the crawl, and those that it should have had by all tables."""
+        each = [shares.counts(name) for shares in self._shares.values()]
+        return ClassCounts(*(sum(numbers) for numbers in zip(*each, strict=True)))
 
     def of(self, host: str) -> ClassShares:
         """Returns the shares that apply to a host."""
@@ -170,12 +196,15 @@ class Traffic:
         for site, shares in self._shares.items():
             shares.update(totals.get(site, {}), workers, leased.get(site, ()))
 
-    def packed(self, together: int) -> bytes:
-        """Returns the turns of the classes for common/turns.lua, with `together` calls that do not know each other."""
+    def packed(self, together: int, enough_of: Collection[str] = ()) -> bytes:
+        """Returns the turns of the classes for common/turns.lua, with `together` calls that do not know each other.
+
+        The classes of which there are enough have no turn.
+        """
         packed: bytes = msgpack.packb(
             {
                 site: (
-                    [shares.passed_with_leased(name) for name in CLASSES],
+                    [math.inf if name in enough_of else shares.passed_with_leased(name) for name in CLASSES],
                     [together * shares.strides[name] for name in CLASSES],
                 )
                 for site, shares in self._shares.items()

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, case, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, true
 from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import InvalidURL
 from webcrawl.policies.change_signals import Announcements, page_signals
 from webcrawl.policies.recrawl_weights import number_of
-from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, days_after
+from webcrawl.policies.revisit_dates import KnownPage, RevisitDates, days_after, is_explored
 from webcrawl.policies.traffic import COVERAGE_CHK, FRESHNESS_CHK, LIST_TYPES, UPDATE_CHK
 from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import FETCHED, host_signals, in_utc, pages
@@ -27,9 +27,12 @@ HELD = timedelta(minutes=10)
 """A claimed page is offered again after this time, unless it was fetched."""
 _LEAST_OF_HUB = 3
 """A page that has given fewer new links is no hub: they may be chance."""
+_LEAST_A_DAY = 1.0
+"""Fewer new links a day, as pages like it give them, do not make a hub of a page either."""
+_IS_EXPECTED = and_(pages.c.link_rate >= _LEAST_A_DAY, pages.c.link_rate > pages.c.change_rate)
 _NEXT_CLASS = case(
     (or_(pages.c.soft_404.is_(true()), pages.c.state.in_(NOT_ALIVE)), COVERAGE_CHK),
-    (or_(pages.c.mime_type.in_(LIST_TYPES), pages.c.new_links >= _LEAST_OF_HUB), FRESHNESS_CHK),
+    (or_(pages.c.mime_type.in_(LIST_TYPES), pages.c.new_links >= _LEAST_OF_HUB, _IS_EXPECTED), FRESHNESS_CHK),
     else_=UPDATE_CHK,
 ).label("fetch_class")
 """What the next fetch of a page is for, as class_of_visit has it; hubs are checked for freshness, too."""
@@ -83,6 +86,11 @@ class DuePage(NamedTuple):
         return is_alive(self.state, is_soft_404=bool(self.soft_404))
 
     @property
+    def is_explored(self) -> bool:
+        """Whether its next visit is to teach whether pages like it give new links."""
+        return is_explored(self.change_evidence)
+
+    @property
     def known(self) -> KnownPage | None:
         """What is known of the page; None if its URL cannot be queued."""
         with suppress(InvalidURL):
@@ -121,15 +129,18 @@ class DuePages(DatabaseTables):
         *,
         after: datetime | None = None,
         fetch_class: str = "",
+        tried_before: datetime | None = None,
     ) -> list[DuePage]:
         """Returns pages that are due until a time and `wanted`, by their times, and puts them off by `HELD`.
 
-        Looks at the first `most` pages, of those that are due after a time and of a class if these are given. A claim
-        that is lost with its process is repeated after `HELD`.
+        Looks at the first `most` pages, of those that are due after a time, of a class, and last visited before a time
+        if these are given. A claim that is lost with its process is repeated after `HELD`.
         """
         which = [*self._planned, pages.c.next_due <= until]
         if after is not None:
             which.append(pages.c.next_due > after)
+        if tried_before is not None:
+            which.append(pages.c.tried_at < tried_before)
         if fetch_class:
             which.append(_NEXT_CLASS.element == fetch_class)
         query = (

@@ -26,8 +26,8 @@ from webcrawl.urls.canonical import split
 
 UNCHANGED = 304
 _LOST = ("missing", "redirected")
-_FAILED = ("refused", "broken", "failed")
-NOT_ALIVE = _LOST + _FAILED
+FAILED = ("refused", "broken", "failed")
+NOT_ALIVE = _LOST + FAILED
 """The states of pages that the latest attempt did not find."""
 
 _OF_A_FETCH = tuple(column.name for column in fetches.columns if column.name not in ("url", "changed"))
@@ -143,7 +143,7 @@ def _plan(
     current = state(row.get("status"))
     if current in _LOST or row.get("soft_404"):
         outcome = "gone"
-    elif current in _FAILED:
+    elif current in FAILED:
         outcome = "failed"
     try:
         host, path = split(row["url"])
@@ -240,7 +240,7 @@ def _observed_at(row: Mapping[str, Any] | None) -> datetime | None:
     """Returns when the content of a page was last seen; None for an unknown page."""
     if row is None:
         return None
-    return in_utc(row["fetched_at"] if row["state"] in _FAILED else row["tried_at"] or row["fetched_at"])
+    return in_utc(row["fetched_at"] if row["state"] in FAILED else row["tried_at"] or row["fetched_at"])
 
 
 def has_changed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,6 +93,8 @@ class LeasedHost:
     """Outcomes not reported yet, in order."""
     drained: bool = False
     """The engine had no further URLs at the last request."""
+    classes_asked: float = 0.0
+    """Monotonic time at which URLs of the classes were asked for of which few are leased (TRAFFIC)."""
     frozen: bool = False
     """No more URLs are leased: the engine was restarted and may not know which URLs it has handed out."""
     leaving: bool = False
@@ -105,6 +107,11 @@ class LeasedHost:
     """Pages whose many links are being added; no URLs are handed out meanwhile."""
     passed: int = 0
     """URLs that were handed out before links that had waited for longer."""
+
+    @property
+    def classes(self) -> set[str]:
+        """The classes of its URLs that were not handed out."""
+        return {url.fetch_class for url in self.urls}
 
     @property
     def may_start(self) -> bool:
@@ -127,6 +134,13 @@ class LeasedHost:
                 self.urls.remove(best)
                 return best
         return self.urls.popleft()
+
+    def take_of_class(self, fetch_class: str) -> LeasedURL:
+        """Removes and returns the first URL of a class, or the first of all if it has none of this class now."""
+        at = next((at for at, url in enumerate(self.urls) if url.fetch_class == fetch_class), 0)
+        url = self.urls[at]
+        del self.urls[at]
+        return url
 
     def settle(self, settled: Settled) -> None:
         """Records the outcome of a URL."""
@@ -183,8 +197,8 @@ class LeasedHost:
 class DueHosts:
     """The leased hosts that have URLs to hand out, by the time at which they may be asked.
 
-    With `traffic`, the hosts of each class are apart, by the class of their next URL. Of the hosts that are due, one of
-    the class with the next turn comes first.
+    With `traffic`, a host is with the hosts of each class of which it has URLs. Of the classes with hosts that are due,
+    the one with the next turn comes first.
     """
 
     def __init__(self, traffic: Traffic | None = None) -> None:
@@ -192,17 +206,22 @@ class DueHosts:
         self._heaps: dict[tuple[str, str], list[tuple[float, int, str]]] = {}
         """Site and class, both "" without `traffic` -> (time, number, host)."""
         self._order = itertools.count()
+        self._latest: dict[str, int] = {}
+        """Host -> the number of its entries that count, with `traffic`: those that were added last."""
 
     def add(self, at: float, host: LeasedHost) -> None:
         """Adds a host that may be asked at the monotonic time `at`."""
-        key, name = ("", ""), host.lease.host
-        if self._traffic is not None:
-            key = self._traffic.site_of(name), host.urls[0].fetch_class
-        heapq.heappush(self._heaps.setdefault(key, []), (at, next(self._order), name))
+        number, name = next(self._order), host.lease.host
+        if self._traffic is None:
+            return heapq.heappush(self._heaps.setdefault(("", ""), []), (at, number, name))
+        self._latest[name] = number
+        site = self._traffic.site_of(name)
+        for fetch_class in host.classes:
+            heapq.heappush(self._heaps.setdefault((site, fetch_class), []), (at, number, name))
 
-    def take(self, now: float) -> str | None:
-        """Removes and returns a host that is due, or None."""
-        due = [key for key, heap in self._heaps.items() if heap and heap[0][0] <= now]
+    def take(self, now: float) -> tuple[str, str] | None:
+        """Removes and returns a host that is due, and the class of its next fetch ("" without `traffic`), or None."""
+        due = [key for key, heap in self._heaps.items() if self._is_due(heap, now)]
         if not due:
             return None
         if self._traffic is not None and len(due) > 1:
@@ -210,7 +229,16 @@ class DueHosts:
             due.sort(key=lambda key: shares[key[0]].passed(key[1]))
             first = {key[0]: key for key in reversed(due)}
             due = sorted(first.values(), key=lambda key: self._heaps[key][0])
-        return heapq.heappop(self._heaps[due[0]])[2]
+        name = heapq.heappop(self._heaps[due[0]])[2]
+        self._latest.pop(name, None)
+        return name, due[0][1]
+
+    def _is_due(self, heap: list[tuple[float, int, str]], now: float) -> bool:
+        """Whether the first host of a heap is due, after removing the entries before it that do not count."""
+        if self._traffic is not None:
+            while heap and heap[0][0] <= now and self._latest.get(heap[0][2]) != heap[0][1]:
+                heapq.heappop(heap)
+        return bool(heap) and heap[0][0] <= now
 
     def next_at(self) -> float:
         """Returns the monotonic time at which the next host is due; infinite without hosts."""
@@ -360,7 +388,8 @@ class LeasedHosts:
         `allowed` is called before a URL is handed out, and may prevent it.
         """
         budgets = self._intake.records.budgets
-        while (name := self._due.take(now)) is not None:
+        while (due := self._due.take(now)) is not None:
+            name, fetch_class = due
             host = self._hosts.get(name)
             if host is None or not host.may_start:
                 continue
@@ -377,7 +406,7 @@ class LeasedHosts:
             if self._traffic is None:
                 url = host.take(self._low_share)
             else:
-                url = host.urls.popleft()
+                url = host.take_of_class(fetch_class)
                 self._traffic.of(name).start(url.fetch_class)
             if host.arrivals is not None:
                 host.arrivals.hand_out(url, now)
@@ -406,6 +435,10 @@ class LeasedHosts:
                 of_site = classes.setdefault(self._traffic.site_of(host.lease.host), [])
                 of_site += [url.fetch_class for url in host.urls]
         return classes
+
+    def hosts_of_classes(self) -> Counter[str]:
+        """Returns how many of the hosts have URLs of each class that were not handed out."""
+        return Counter(name for host in self for name in host.classes)
 
     def finish_fetch(self, host: LeasedHost) -> None:
         """Ends a fetch, successful or not."""

@@ -14,6 +14,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.turns import Turns
+from webcrawl.policies.traffic import CLASSES
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
 from webcrawl.worker.rule_changes import RuleChanges
@@ -27,6 +28,9 @@ _USABLE = 0.8
 _POLL_SECONDS, _LONGEST_POLL = 0.1, 1.0
 """Seconds until a worker that got no hosts asks for hosts again."""
 _LONGEST_RETRY = 5.0
+_CLASSES_SECONDS = 1.0
+_OF_CLASS = 1 / 8
+"""If fewer of the hosts of a full window have URLs of a class, more are leased for it."""
 
 
 class LeaseWindow:
@@ -142,6 +146,8 @@ class HostLeasing:
     idle: IdleTime
     _polling: Polling = field(init=False)
     """The attempts to lease after an attempt that gave nothing."""
+    _classes_at: float = field(default=0.0, init=False)
+    """Monotonic time of the next look for classes that few leased hosts have (TRAFFIC)."""
 
     def __post_init__(self) -> None:
         self._polling = Polling(self.idle.seconds, _POLL_SECONDS, _LONGEST_POLL)
@@ -158,14 +164,31 @@ class HostLeasing:
             connections=self.turns.has_room,
         )
         hosts, new = self.window.room(answered=answered, new=new)
+        enough_of = frozenset[str]()
+        if not (hosts or new) and self.frontier.traffic is not None:
+            hosts, enough_of = self._room_of_classes(asked)
         if not (hosts or new) or not self._polling.is_due or not self.safety.may_lease(asked):
             return
-        leases = await self.frontier.lease(hosts, self.window.urls, self.membership.served(), new=new)
+        leases = await self.frontier.lease(
+            hosts, self.window.urls, self.membership.served(), new=new, enough_of=enough_of
+        )
         if leases:
             self.retry_now()
         else:
             self._polling.polled()
         self._open(leases, asked)
+
+    def _room_of_classes(self, now: float) -> tuple[int, frozenset[str]]:
+        """Returns how many hosts to lease beyond the window for classes that few of its hosts have, and the others.
+
+        Once in a while. Otherwise the window could be full of hosts whose class has no turn.
+        """
+        if now < self._classes_at:
+            return 0, frozenset()
+        self._classes_at = now + _CLASSES_SECONDS
+        most, hosts = max(1, int(self.window.size * _OF_CLASS)), self.hosts.hosts_of_classes()
+        enough_of = frozenset(name for name in CLASSES if hosts[name] >= most)
+        return most if len(enough_of) < len(CLASSES) else 0, enough_of
 
     async def regain(self) -> None:
         """Takes the leases that the engine gave in replies which did not arrive."""

@@ -26,11 +26,12 @@ from webcrawl.frontier.entry import DEFAULT_LEVEL
 from webcrawl.frontier.figures import REVISITS
 from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, RecrawlState
 from webcrawl.policies.change_rates import DAY
-from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.crawl_threshold import SMOOTHING_DAYS, Threshold
 from webcrawl.policies.crawl_value import ExpectedFreshness, is_due, turn_days
 from webcrawl.policies.revisit_dates import RevisitDates, days_after, days_between, value_now
-from webcrawl.policies.traffic import FRESHNESS_CHK
+from webcrawl.policies.traffic import CHECKS, FRESHNESS_CHK, ClassCounts, Traffic
 from webcrawl.stores.due_pages import HELD, DuePage, DuePages
+from webcrawl.stores.history import FAILED
 from webcrawl.urls.canonical import split
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ logger = logging.getLogger(__name__)
 _TURN_SECONDS = 2.0
 _LEASE_SECONDS = 15.0
 _AHEAD = timedelta(seconds=60)
+_SHORTEST_AHEAD = timedelta(seconds=2 * _TURN_SECONDS)
 _MOST_OPEN = 20_000
 """The most pages that are queued to be fetched again; each takes about 500 bytes of the engine."""
 _MOST_OF_HOST = 200
@@ -45,14 +47,19 @@ _AT_ONCE = 1_000
 _MOST_AGE = 300.0
 """Pages that were claimed so many seconds ago are not queued; see KEPT_MS in lua/common/plan.lua."""
 _BETTER_HUBS = 1
-"""So many levels better are pages that name new ones: they lose most by a wait behind other known pages."""
+"""So many levels better are pages that name new ones, or may do so: a wait behind other known pages costs most."""
 _SHORTEST_WAIT = timedelta(seconds=1)
 _SHORTEST_LOOK = timedelta(seconds=10)
 """A page that is queued already is looked at again after its interval between two visits, at least this."""
 _LOOKED_AT = 5_000
 """So many due pages are looked at for those of a class that the backlog of others keeps out, each time."""
 _EARLY = timedelta(days=100)
+_LATEST = datetime.max.replace(tzinfo=UTC)
 _MOST_EARLY = 100
+_STILL_OPEN = 0.98
+"""Of the pages that a planner has queued, some are dropped or fail: so many count after a turn."""
+_TURNS_AHEAD = 2
+"""The pages that a class needs by its share in so many turns are queued."""
 _MOST_CORRECTED = 20_000
 _MINUTE = 60.0
 _LEAST_BUSY = 0.1
@@ -62,6 +69,7 @@ _HOSTS_AT_ONCE = 20
 _REVIEW_SECONDS = 3_600.0
 _LEAST_VISITS = 100
 """Fewer visits say too little of the capacity of a crawl."""
+_LAST_BEGINNING = SMOOTHING_DAYS * DAY
 _LONGEST_BEGINNING = 3_600.0
 """Visits of earlier hours, in which new pages may have been fetched, say little of the capacity now."""
 _LONGEST_SECONDS = 1e9
@@ -90,7 +98,12 @@ class RecrawlPlanner:
         """The URL up to which pages without a plan got one; None when all have."""
         self._host_thresholds = HostThresholds(due_pages, dates)
         self._begins = False
-        """Whether no threshold has followed from the capacity of the crawl yet."""
+        """Whether the threshold is computed from the capacity of the crawl, at once and in times twice as long.
+
+        The first capacity says little: there are few known pages, and new ones may take most fetches.
+        """
+        self._next_beginning = 0.0
+        """The least time, in seconds, from which the threshold is computed next."""
         self._minute = PlannedMinute()
         self._beginning = PlannedMinute()
         """What happened until the threshold follows from the capacity: a slow crawl needs more than a minute for it."""
@@ -101,6 +114,10 @@ class RecrawlPlanner:
         """Whether more pages were due at the last turn than there was room for."""
         self._passed: dict[str, datetime | None] = {}
         """Class -> the date up to which due pages were looked at for it, in a backlog; None at its beginning."""
+        self._open: dict[str, float] = dict.fromkeys(CHECKS, 0.0)
+        """Class -> about how many of its pages are queued and not fetched."""
+        self._counted: dict[str, ClassCounts] = {}
+        """Class -> what was counted at the last turn (TRAFFIC)."""
         self._newest: datetime | None = None
         """The date up to which pages were due at the last turn."""
         self._wanted_checks = 0.0
@@ -109,6 +126,7 @@ class RecrawlPlanner:
         """URL -> the date that a spider gave it. These dates are not stored yet."""
         self._failure = ""
         self._task: asyncio.Task[None] | None = None
+        self._stops = False
 
     def start(self) -> None:
         """Starts the task that plans."""
@@ -116,6 +134,7 @@ class RecrawlPlanner:
 
     async def stop(self) -> None:
         """Ends the task, and gives the plan to another worker."""
+        self._stops = True  # a call to the engine that ends just now may swallow the cancellation
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -145,7 +164,7 @@ class RecrawlPlanner:
             raise
 
     async def _run(self) -> None:
-        while True:
+        while not self._stops:
             try:
                 await self.turn()
                 self._failure = ""
@@ -197,14 +216,16 @@ class RecrawlPlanner:
         waited = (now - stored.since).total_seconds() if stored.since else 0.0
         late = counts.due + stored.pages
         self._beginning.add(self._minute)
-        if time.monotonic() - self._beginning.began >= _LONGEST_BEGINNING:
-            self._beginning = PlannedMinute()
-        if not self._begins or self._beginning.visits < _LEAST_VISITS:
-            self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
-        else:
-            room = self._beginning.room * DAY / (time.monotonic() - self._beginning.began)
+        took = time.monotonic() - self._beginning.began
+        if self._begins and took >= self._next_beginning and self._beginning.visits >= _LEAST_VISITS:
+            room = self._beginning.room * DAY / took
             self._dates.threshold = await asyncio.to_thread(_threshold_of, self._due_pages, self._dates, room)
-            self._begins = False
+            self._next_beginning = max(_MINUTE, 2 * took)
+            self._begins, self._beginning = self._next_beginning < _LAST_BEGINNING, PlannedMinute()
+        else:
+            self._dates.threshold = self._minute.followed(self._dates.threshold, seconds / DAY, late)
+            if took >= max(_LONGEST_BEGINNING, self._next_beginning):
+                self._beginning = PlannedMinute()
         state = RecrawlState(late, max(waited, counts.late), await asyncio.to_thread(self._look, now))
         await self._planning.set_state(self._dates.threshold, state)
         self._minute = PlannedMinute()
@@ -230,7 +251,7 @@ class RecrawlPlanner:
         counts = await self._planning.counts()
         room, minute, has_due = _MOST_OPEN - counts.open, self._minute, counts.due > 0
         minute.turns += 1
-        until = datetime.now(UTC) + _AHEAD
+        until = datetime.now(UTC) + max(_SHORTEST_AHEAD, min(_AHEAD, self._shortest))
         if self._is_behind and self._frontier.traffic:
             room -= await self._move_classes(self._frontier.traffic.most_of_known, room, until)
         self._is_behind, self._newest = True, until
@@ -243,9 +264,29 @@ class RecrawlPlanner:
             if len(claimed) < most:
                 self._is_behind = False
                 break
+        if not self._is_behind and self._frontier.traffic:
+            await self._claim_missing(self._frontier.traffic, room)
         if not has_due and not (await self._frontier.counts()).open:
             minute.idle += 1
-            await self._claim(datetime.now(UTC) + _EARLY, _MOST_EARLY, is_early=True)
+            await self._claim(datetime.now(UTC) + _EARLY, _MOST_EARLY, early=self._is_due_early)
+
+    async def _claim_missing(self, traffic: Traffic, room: int) -> None:
+        """Queues pages of the classes that lack fetches by their shares, or will soon, before they are due.
+
+        The first by their dates come first, and none sooner than the shortest time after its last visit.
+        """
+        for name in CHECKS:
+            counted = traffic.counts(name)
+            before, self._counted[name] = self._counted.get(name, counted), counted
+            open_pages = max(0.0, self._open[name] - counted.fetched + before.fetched) * _STILL_OPEN
+            self._open[name] = open_pages
+            wanted = max(0.0, counted.missing) + _TURNS_AHEAD * (counted.wanted - before.wanted)
+            left, passed = min(room, math.ceil(wanted - open_pages)), self._passed.get(name)
+            if left > 0:
+                end = await asyncio.to_thread(self._due_pages.end_of, _LOOKED_AT, passed, _LATEST)
+                early = self._may_be_early
+                claimed = await self._claim(end, left, after=passed, fetch_class=name, early=early)
+                self._passed[name] = end if len(claimed) < left and end < _LATEST else None
 
     async def _move_classes(self, shares: Mapping[str, float], room: int, until: datetime) -> int:
         """Queues due pages of each class by its share of the room, wherever they are in the backlog; returns how many.
@@ -271,21 +312,23 @@ class RecrawlPlanner:
         until: datetime,
         most: int,
         *,
-        is_early: bool = False,
+        early: Callable[[DuePage, datetime], bool] | None = None,
         after: datetime | None = None,
         fetch_class: str = "",
     ) -> Sequence[DuePage]:
         """Claims pages that are due until a time, and queues them; returns the claimed pages.
 
-        With a class, claims pages of this class only, of those that are due after a time if that is given.
+        With a class, claims pages of this class only, of those that are due after a time if that is given. With
+        `early`, claims those for which this is true now, before they are due.
         """
         now, began = datetime.now(UTC), time.monotonic()
-
-        def wanted(page: DuePage) -> bool:
-            return not is_early or self._is_due_early(page, now)
-
         claimed = await asyncio.to_thread(
-            self._due_pages.claim, now, until, most, wanted, after=after, fetch_class=fetch_class
+            self._due_pages.claim,
+            *(now, until, most),
+            (lambda page: early(page, now)) if early else (lambda _: True),
+            after=after,
+            fetch_class=fetch_class,
+            tried_before=now - self._shortest if early else None,
         )
         age = time.monotonic() - began
         if not claimed or age > _MOST_AGE:
@@ -293,12 +336,12 @@ class RecrawlPlanner:
         dates: list[tuple[DuePage, datetime | None]] = []
         pages: list[tuple[DuePage, Candidate]] = []
         for page in self._best_first(claimed, now):
-            later = None if is_early else self._new_date(page, now)
+            later = None if early else self._new_date(page, now)
             if later is None and (candidate := _candidate_of(page)):
                 pages.append((page, candidate))
             else:
                 dates.append((page, later))
-        waits = [0.0 if is_early else max(0.0, (page.next_due - now).total_seconds()) for page, _ in pages]
+        waits = [0.0 if early else max(0.0, (page.next_due - now).total_seconds()) for page, _ in pages]
         rows = [(candidate, wait) for (_, candidate), wait in zip(pages, waits, strict=True)]
         try:
             outcomes = await self._planning.add(rows, age, _MOST_OF_HOST, self._frontier.traffic)
@@ -306,9 +349,13 @@ class RecrawlPlanner:
             # some may be queued: the engine knows which
             await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
             raise
-        # pages of a host that has enough of them say nothing of the capacity of the crawl
-        self._minute.due += outcomes.count(QUEUED)
+        # pages of a host that has enough of them, or that are far too early, say nothing of the capacity of the crawl
+        self._minute.due += sum(
+            outcome == QUEUED and (early is None or self._is_due_early(page, now))
+            for (page, _), outcome in zip(pages, outcomes, strict=True)
+        )
         for (page, _), outcome in zip(pages, outcomes, strict=True):
+            self._open[page.fetch_class] += outcome == QUEUED
             if outcome == DROPPED:
                 dates.append((page, None))
             elif outcome == KNOWN:
@@ -323,6 +370,16 @@ class RecrawlPlanner:
         await asyncio.to_thread(self._due_pages.put_off, dates)
         self._retry_now()
         return claimed
+
+    def _may_be_early(self, page: DuePage, now: datetime) -> bool:
+        """Whether a page may be fetched long before it is due, for the share of its class."""
+        if page.is_date_set or page.state in FAILED or (known := page.known) is None:
+            return False
+        return days_between(page.tried_at, now) >= self._dates.shortest_days(known)
+
+    @property
+    def _shortest(self) -> timedelta:
+        return timedelta(days=self._dates.bounds.shortest)
 
     def _is_due_early(self, page: DuePage, now: datetime) -> bool:
         days = days_between(page.tried_at, now)
@@ -374,15 +431,16 @@ class PlannedMinute:
         """Adds what happened in another time."""
         self.visits, self.due = self.visits + other.visits, self.due + other.due
         self.turns, self.idle = self.turns + other.turns, self.idle + other.idle
+        self.wanted += other.wanted
 
     def followed(self, threshold: Threshold, days: float, late: int) -> Threshold:
         """Returns the threshold after these days. It falls until known pages take up what is theirs by the shares."""
-        return threshold.followed(days, max(self.room, self.wanted), self.due, late)
+        return threshold.followed(days, self.room, self.due, late)
 
     @property
     def room(self) -> float:
-        """How many pages could have been fetched: idle turns show how many more than were."""
-        return max(1, self.visits) / max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns))
+        """How many pages could have been fetched: idle turns and shares of classes show how many more than were."""
+        return max(self.wanted, max(1, self.visits) / max(_LEAST_BUSY, 1 - self.idle / max(1, self.turns)))
 
 
 class HostThresholds:
@@ -444,7 +502,7 @@ def _candidate_of(page: DuePage) -> Candidate | None:
     extra = base64.b64decode(page.recrawl_request) if page.recrawl_request else None
     return Candidate(
         *(host, path, None),
-        level=DEFAULT_LEVEL - _BETTER_HUBS * (page.fetch_class == FRESHNESS_CHK),
+        level=DEFAULT_LEVEL - _BETTER_HUBS * (page.fetch_class == FRESHNESS_CHK or page.is_explored),
         depth=page.depth,
         referrer=page.referrer,
         extra=extra,

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _LONG_WAIT_SECONDS = 0.5
 _SETTLED_PER_BATCH = 4
 _MOST_AHEAD = 1000
+_CLASSES_SECONDS = 1.0
 _MOST_NAMED = 20
 """The number of given-up hosts of a worker whose names the totals have."""
 
@@ -166,9 +167,12 @@ class Reporter:
         more = self._wanted(host)
         if complete and host.unsettled == 0 and not more:
             return self._release(host, report)
-        if not more and self.frontier.traffic is None and (better := self._wanted_better(host)):
-            return replace(report, more=better, better_than=host.urls[-1].rank)
-        return replace(report, more=more)
+        if more:
+            return replace(report, more=more)
+        if self.frontier.traffic is not None:
+            return self._with_lacking(host, report)
+        better = self._wanted_better(host)
+        return replace(report, more=better, better_than=host.urls[-1].rank) if better else report
 
     def _release(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:
         """Releases a host, if no request to it is in flight.
@@ -209,12 +213,28 @@ class Reporter:
         most = min(self.window.urls, _MOST_AHEAD - len(host.urls))
         return most if host.urls and self._may_keep(host) else 0
 
+    def _with_lacking(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:
+        """The report that asks for URLs of the classes of which few are leased, each second.
+
+        Otherwise, a class that has no turn would keep out the others, while its URLs are leased and wait.
+        """
+        now = time.monotonic()
+        if now - host.classes_asked < _CLASSES_SECONDS or not self._may_lease(host):
+            return report
+        host.classes_asked, most = now, self.window.urls
+        leased = Counter(url.fetch_class for url in host.urls)
+        enough_of = {name for name, number in leased.items() if number > most // 2}
+        return replace(report, more=most, enough_of=enough_of)
+
     def _may_keep(self, host: LeasedHost) -> bool:
-        """Whether more URLs of a host may be leased."""
+        """Whether a host may be kept for more of its URLs, since no other host waits to be leased."""
         others = self.turns.host_slots.answered if host.turn.answered else len(self.hosts)
-        room = others < self.window.size
+        return others < self.window.size and self._may_lease(host)
+
+    def _may_lease(self, host: LeasedHost) -> bool:
+        """Whether more URLs of a host may be leased."""
         served = self.membership.serves(self.frontier.keys.shard(host.lease.host))
-        return room and served and self._leases_more and not (host.frozen or host.leaving)
+        return served and self._leases_more and not (host.frozen or host.leaving)
 
     def _on_last_reply(self, report: LeaseReport, _: list[LeasedURL] | None, given: Sequence[int]) -> None:
         """Divides the credit of the pages of a report, and observes how long they waited for their acknowledgement."""
@@ -244,7 +264,7 @@ class Reporter:
         elif report.pause >= 0:
             self.hosts.drop(name)
         elif report.more:
-            if report.better_than is None:
+            if report.better_than is None and not report.enough_of:
                 host.drained = len(urls) < report.more
             self.hosts.add_urls(host, urls)
             if host.settled or not (host.urls or host.unsettled):

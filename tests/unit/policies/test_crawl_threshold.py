@@ -34,11 +34,21 @@ def test_it_begins_with_what_the_capacity_bears(fetches: float) -> None:
 
 
 def test_bounds_count_against_the_capacity() -> None:
-    """Pages that are fetched each day by RECRAWL_MAX_AGE leave less for the others, or nothing."""
+    """Pages that are fetched each day by RECRAWL_MAX_AGE leave less for the others, or nothing.
+
+    Then the threshold is the highest by which a page could be due before: a higher one would only fall for longer.
+    """
     free = Threshold.for_capacity(PAGES, len(PAGES), 1.5 * len(PAGES))
     bounded = Threshold.for_capacity(PAGES, len(PAGES), 1.5 * len(PAGES), Bounds(longest=1.0))
     assert bounded > free
-    assert Threshold.for_capacity(PAGES, len(PAGES), 1.0, Bounds(longest=1.0)).value > 1e6
+    full = Threshold.for_capacity(PAGES, len(PAGES), 1.0, Bounds(longest=1.0))
+    assert full.value == pytest.approx(max(page.value(1.0) for page in PAGES))
+
+
+def test_it_begins_no_lower_than_the_shortest_times_want() -> None:
+    """A crawl that could fetch all pages all the time."""
+    free = Threshold.for_capacity(PAGES, len(PAGES), 1e9 * len(PAGES), Bounds(shortest=0.1))
+    assert free.value == pytest.approx(min(page.value(0.1) for page in PAGES))
 
 
 def followed(pages: list[RecrawlCandidate], start: float, days: int) -> Iterator[tuple[Threshold, int]]:

@@ -85,7 +85,10 @@ local function lease(record, level, strays)
   -- a sunk host, and one ahead of its share, gets one URL for each turn
   local slow = strays or level == LOWEST and slow_gap(P, H, record) > 0
   local entries, worths = pop(P, host, slow and 1 or allowed, nil, share)
-  if #entries == 0 then return end
+  if #entries == 0 then -- it may have only URLs of which no more are wanted
+    if level_at_hand(P, record) == level then put_off(now + LOOK_AGAIN) end
+    return
+  end
   if shares then sharing.take(P, H, host, shares, #entries / weight, now) end
   local token = next_token(H)
   local key, flat = P .. 'lease:' .. host, {}
@@ -154,7 +157,10 @@ local function hosts_by_class(list, wanted)
       save_record(P, record)
       if level_at_hand(P, record) == level then
         all[#all + 1] = {record, level}
-        for class in pairs(rota.classes_of(P, record)) do add(rota.of_host(record.host), class, level, record) end
+        local turns = rota.of_host(record.host)
+        for class in pairs(rota.classes_of(P, record)) do
+          if rota.may_have(turns, class) then add(turns, class, level, record) end
+        end
       end
     end
   end

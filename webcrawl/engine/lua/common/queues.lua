@@ -223,6 +223,9 @@ end
 -- levels of links have their share.
 function rota.take_by_class(P, record, n, share, turns, entries)
   local present = rota.classes_of(P, record)
+  for class in pairs(present) do
+    if not rota.may_have(turns, class) then present[class] = nil end
+  end
   while #entries < n and next(present) do
     local sequence, wanted, taken = {}, {}, {}
     for i = 1, n - #entries do
@@ -249,6 +252,7 @@ local function pop(P, host, n, below, share)
   local shared = share and share > 0 and not below and has_several()
   local turns = not below and rota.of_host(host)
   local by_class = turns and record.others > 0
+  if turns and not by_class and not rota.may_have(turns, 0) then return entries, worths end
   repeat
     taken = {}
     if by_class then rota.take_by_class(P, record, n - #entries, shared and share, turns, taken)

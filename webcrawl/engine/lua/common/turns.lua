@@ -54,6 +54,8 @@ function rota.classes_of(P, record)
   end
   return present
 end
+-- Whether a class may have a turn: no more of its URLs are wanted if its number is infinite.
+function rota.may_have(turns, class) return turns[1][class + 1] < math.huge end
 -- Returns the class of a set that has the next turn.
 function rota.next_class(turns, among)
   local first

@@ -165,6 +165,19 @@ async def mute(asked: Asked) -> None:
     await asyncio.sleep(3_600)
 
 
+async def endless_bodies(asked: Asked) -> None:
+    """Types that are stored and not parsed, and another protocol."""
+    head = (
+        b"200 OK\r\nContent-Type: video/mp4",
+        b"200 OK\r\nContent-Type: text/event-stream",
+        b"200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=a",
+        b"101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade",
+    )[asked.host % 4]
+    await asked.send(b"HTTP/1.1 " + head + b"\r\n\r\n")
+    while not asked.stream.is_closing():
+        await asked.send(b"data: 1\n\n" * 8_000)
+
+
 async def many_domains(asked: Asked) -> None:
     dice, port = random.Random(asked.host), asked.authority.rpartition(":")[2]
     await asked.link(f"http://bad{dice.randrange(65_000)}.test:{port}/" for _ in range(3_000))
@@ -189,6 +202,9 @@ ATTACKS = {
     "linked": Attack("20 hosts with a page with 200,000 links to its own host", many_links, hosts=20),
     "addresses": Attack("600 links to names with 50 addresses that refuse or do not answer", many_addresses),
     "mute": Attack("600 hosts that accept connections and never answer", mute, hosts=600, robots=None),
+    "endless": Attack(
+        "200 hosts with endless videos, streams of events and web sockets", endless_bodies, hosts=200
+    ),
     "web": Attack("65,000 hosts, each a domain of its own, with links to 3,000 of them", many_domains),
     **COSTLY,
     **ENCRYPTED,

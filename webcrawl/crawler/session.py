@@ -33,6 +33,7 @@ from webcrawl.crawler.components import Components
 from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.crawler.visits import Visits
+from webcrawl.documents.body import BodyBudget
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import SizeLimits
@@ -120,6 +121,11 @@ class Session(OpenedCrawl):
     def sizes(self) -> SizeLimits:
         """The limits of DOCUMENT_MAXSIZE."""
         return SizeLimits(self.fetch.sizes)
+
+    @cached_property
+    def bodies(self) -> BodyBudget:
+        """What the bodies of responses may take together."""
+        return BodyBudget.on_disk_of(self.fetch.spool.folder)
 
     @cached_property
     def duplicates(self) -> DuplicateIndex:

@@ -29,6 +29,9 @@ _MOST_WAITING = 512 * 1024
 """Bytes that may wait to be parsed."""
 _READ_AHEAD = 1024 * 1024
 """Bytes of a body that may wait for their reader."""
+LEAST_READ_AHEAD = 256 * 1024
+MOST_READ_AHEAD = 32 * 1024 * 1024
+"""Bytes of all bodies that wait for their readers, beyond which LEAST_READ_AHEAD of each may wait."""
 # uvloop's TLS loses the end of a body if reading is paused when the server closes
 _TLS_READ_AHEAD = 8 * 1024 * 1024
 _CONTINUE_SECONDS = 1.0
@@ -47,6 +50,17 @@ class Rate:
         return self._free_at - now
 
 
+class ReadAhead:
+    """The bytes of bodies that wait for their readers, at all connections of one client."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def most(self, usual: int) -> int:
+        """Returns how many bytes of one body may wait; `usual`: while there is room."""
+        return usual if self.bytes <= MOST_READ_AHEAD else LEAST_READ_AHEAD
+
+
 class HTTPConnection(asyncio.Protocol):
     """A connection, which has one request at a time.
 
@@ -56,7 +70,7 @@ class HTTPConnection(asyncio.Protocol):
     certificate  the certificate of the server in DER; None without TLS
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate, ahead: ReadAhead | None = None) -> None:
         self.transport: asyncio.Transport | None = None
         self.received = 0
         self.requests = 0
@@ -66,6 +80,8 @@ class HTTPConnection(asyncio.Protocol):
         """The timer that ends a connection that waits for a request."""
         self._loop = loop
         self._rate = rate
+        self._ahead = ahead or ReadAhead()
+        self._held = 0
         self._read_ahead = _READ_AHEAD
         self._is_paused = False
         self._waiter: asyncio.Future[None] | None = None
@@ -79,6 +95,7 @@ class HTTPConnection(asyncio.Protocol):
         self._head: ResponseHead | None = None
         self._body: Framing | None = None
         self._pieces: deque[bytes] = deque()
+        self._ahead.bytes -= self._held
         self._held = 0
         self._error: Exception | None = None
         self._unsent = b""
@@ -145,6 +162,7 @@ class HTTPConnection(asyncio.Protocol):
             await self._wait()
         piece = self._pieces.popleft()
         self._held -= len(piece)
+        self._ahead.bytes -= len(piece)
         if self._is_paused:
             self._throttle()
         return piece
@@ -164,6 +182,12 @@ class HTTPConnection(asyncio.Protocol):
         """Closes the connection at once."""
         if self.transport is not None:
             self.transport.abort()
+
+    def leave(self) -> None:
+        """Closes the connection, whose response is not read any more."""
+        self.abort()
+        self._reader = None
+        self._clear("")
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
@@ -314,14 +338,16 @@ class HTTPConnection(asyncio.Protocol):
         if content:
             self._pieces.append(content)
             self._held += len(content)
+            self._ahead.bytes += len(content)
             self._wake()
-            if self._held > self._read_ahead:
+            if self._held > LEAST_READ_AHEAD:
                 self._throttle()
 
     def _throttle(self) -> None:
         """Pauses the connection while too much waits, and goes on when half of that is left."""
         share = 2 if self._is_paused else 1
-        is_full = self._held * share > self._read_ahead or len(self._waiting) * share > _MOST_WAITING
+        most = self._ahead.most(self._read_ahead)
+        is_full = self._held * share > most or len(self._waiting) * share > _MOST_WAITING
         if is_full != self._is_paused and self.transport is not None and not self.transport.is_closing():
             self._is_paused = is_full
             if is_full:

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from webcrawl.errors import CrawlError, HandshakeFailed, NotConnected, TunnelRefused
-from webcrawl.http.connection import HTTPConnection, Rate
+from webcrawl.http.connection import HTTPConnection, Rate, ReadAhead
 from webcrawl.http.requests import SOCKS_VERSIONS, Origin, head_of
 from webcrawl.http.tls import encrypt
 
@@ -65,6 +65,7 @@ class Pool:
         self._make_context = make_context
         self._local_address = local_address
         self._rate = Rate()
+        self._ahead = ReadAhead()
         self._idle: dict[Way, list[HTTPConnection]] = {}
         self._open: set[HTTPConnection] = set()
 
@@ -106,7 +107,7 @@ class Pool:
         await asyncio.sleep(0)  # sockets are closed in the next turn of the loop
 
     def _forget(self, way: Way, connection: HTTPConnection) -> None:
-        connection.abort()
+        connection.leave()
         self._open.discard(connection)
         if (idle := self._idle.get(way)) is not None:
             if connection in idle:
@@ -210,7 +211,7 @@ class Pool:
 
     async def _connection_over(self, opened: socket.socket) -> HTTPConnection:
         loop = asyncio.get_running_loop()
-        connection = HTTPConnection(loop, self._rate)
+        connection = HTTPConnection(loop, self._rate, self._ahead)
         await loop.create_connection(lambda: connection, sock=opened)
         return connection
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Coroutine
+from contextlib import closing
 from typing import Any
 
 from scrapy import Request
@@ -46,7 +47,7 @@ class DecodingMiddleware(SessionComponent):
         super().__init__(crawler, session)
         if not crawler.settings.getbool("COMPRESSION_ENABLED"):
             raise NotConfigured
-        self._spool = session.fetch.spool
+        self._spool, self._budget = session.fetch.spool, session.bodies
         self._sizes = session.sizes
         self._maxsize = session.fetch.maxsize
 
@@ -106,8 +107,13 @@ class DecodingMiddleware(SessionComponent):
 
         Raises BadCoding, IgnoreRequest or StoreError.
         """
+        with closing(BodyWriter(self._spool, digests=True, budget=self._budget)) as writer:
+            return self._written(writer, request, response, names, most)
+
+    def _written(
+        self, writer: BodyWriter, request: Request, response: Response, names: list[str], most: float
+    ) -> tuple[Body, set[str]] | None:
         flaws: set[str] = set()
-        writer = BodyWriter(self._spool, digests=True)
         refused = request.meta.get("download_maxsize", self._maxsize) or math.inf
         headers = response.headers
         whole = self._sizes.fill(

@@ -10,6 +10,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from webcrawl.config import ReaderConfig, Spool
 from webcrawl.crawler.pages.from_response import document_of
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.responses import SpooledResponse, body_of, length_of, make_response
-from webcrawl.documents.body import CHUNK, Body, BodyWriter
+from webcrawl.documents.body import CHUNK, Body, BodyBudget, BodyWriter
 from webcrawl.documents.content_coding import codings, pieces, zstd
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange, digest
@@ -93,6 +94,77 @@ def test_another_process_can_open_a_spooled_body(tmp_path: Path) -> None:
     read = subprocess.run([sys.executable, "-c", script, document.path], capture_output=True, timeout=60)
     assert read.stdout == b"100000\n", read.stderr
     assert Document(b"x", "video/mp4", None, URL).path is None
+
+
+ADD, FINISH, DROP, ABORT = "add", "finish", "drop", "abort"
+budget_steps = st.lists(
+    st.tuples(
+        st.sampled_from([ADD, ADD, ADD, FINISH, DROP, ABORT]), st.integers(0, 4), st.integers(0, 90_000)
+    ),
+    max_size=40,
+)
+
+
+@given(budget_steps, st.integers(0, 200_000), st.integers(0, 300_000))
+def test_bodies_share_a_budget_and_give_all_of_it_back(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], memory: int, disk: int
+) -> None:
+    """Bodies grow, end, are given up and are forgotten in any order; one of those that grow never waits."""
+    spool, budget = Spool(tmp_path_factory.getbasetemp(), 1_000), BodyBudget(memory, disk)
+    writers: dict[int, BodyWriter] = {}
+    bodies: list[Body] = []
+
+    def has_room(writer: BodyWriter) -> bool:
+        try:
+            budget.room(writer, until=time.monotonic() - 1).send(None)
+        except StopIteration:
+            return True
+        except TimeoutError:
+            return False
+        raise AssertionError("it waits after its time")
+
+    for step, number, size in steps:
+        writer = writers.setdefault(number, BodyWriter(spool, budget=budget))
+        if step == ADD:
+            writer.add(b"x" * size)
+            if writer.is_full:
+                before = budget.spooled
+                if has_room(writer):
+                    writer.spill()
+                else:
+                    assert before >= disk
+        elif step == DROP and bodies:
+            bodies.pop(0)
+        elif step in (FINISH, ABORT):
+            if step == FINISH:
+                bodies.append(writer.finish())
+            writers.pop(number).close()
+        del writer
+        spooled = sum(len(body) for body in bodies if body.is_spooled)
+        held = sum(writer._held for writer in writers.values())
+        assert budget.held == held
+        assert budget.spooled == spooled + sum(writer.size - writer._held for writer in writers.values())
+    growing = [writer for writer in writers.values() if writer.is_full]
+    assert not growing or any(has_room(writer) for writer in writers.values())
+    while writers:
+        writers.popitem()[1].close()
+    growing.clear()
+    bodies.clear()
+    assert (budget.held, budget.spooled) == (0, 0)
+    assert has_room(BodyWriter(spool, budget=budget))
+
+
+def test_a_crowded_memory_sends_bodies_to_the_disk_early(tmp_path: Path) -> None:
+    budget = BodyBudget(memory=500_000)
+    writers = [BodyWriter(Spool(tmp_path), budget=budget) for _ in range(200)]
+    peak = 0
+    for _ in range(30):
+        for writer in writers:
+            writer.add(b"x" * 16_384)
+            peak = max(peak, budget.held)
+            if writer.is_full:
+                writer.spill()
+    assert peak <= 500_000 + 200 * 32_768 < 200 * CHUNK
 
 
 def test_unwritable_spool_folder_raises_a_store_error(tmp_path: Path) -> None:

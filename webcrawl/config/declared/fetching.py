@@ -52,9 +52,16 @@ FETCHING = SettingGroup(
     ),
     Setting(
         "DOCUMENT_MAXSIZE",
-        {"text/html": 8 * _MIB, "application/xhtml+xml": 8 * _MIB, "*/*": 32 * _MIB},
+        {
+            "text/html": 8 * _MIB,
+            "application/xhtml+xml": 8 * _MIB,
+            "text/event-stream": _MIB,
+            "multipart/x-mixed-replace": _MIB,
+            "*/*": 32 * _MIB,
+        },
         "Bytes after which a body is truncated, by MIME type; 0 means no limit. For `text/html` the entry "
-        "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages.",
+        "`text/html` applies, else `text/*`, else `*/*`. Column `truncated` marks such pages. Streams of events and "
+        "of pictures have no end, so only their beginning is kept.",
         values=SizesByType(),
         example={"text/html": 1_000_000, "video/*": 0, "*/*": 100_000_000},
     ),

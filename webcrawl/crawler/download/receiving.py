@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -102,7 +104,8 @@ class BodyReceiver:
         self._crawler = crawler
         self._broken = broken
         self._sizes = session.sizes
-        self._spool = session.fetch.spool
+        self._spool, self._budget = session.fetch.spool, session.bodies
+        self._timeout = session.fetch.timeout
         self._maxsize = session.fetch.maxsize
         self._observed = session.observed
         self._warnsize = session.fetch.warnsize
@@ -124,8 +127,13 @@ class BodyReceiver:
         stopped = self._stop(signals.headers_received, request, headers=headers, body_length=size)
         if stopped is not None:
             return Received(Body(), stopped=stopped)
-        writer = BodyWriter(self._spool, digests=True)
-        truncated = None
+        with closing(BodyWriter(self._spool, digests=True, budget=self._budget)) as writer:
+            return await self._received(writer, request, headers, next_chunk, limit)
+
+    async def _received(
+        self, writer: BodyWriter, request: Request, headers: Headers, next_chunk: NextChunk, limit: float
+    ) -> Received:
+        truncated = stopped = None
         began = None if self._observed is None else time.monotonic()
         try:
             truncated, stopped = await self._fill(writer, request, headers, next_chunk, limit)
@@ -149,6 +157,7 @@ class BodyReceiver:
         cut = request.meta.get(TRUNCATE)
         most = cut or self._sizes.least
         truncated = None
+        until = time.monotonic() + (request.meta.get("download_timeout", self._timeout) or math.inf)
         while chunk := await next_chunk():
             if writer.size + len(chunk) > most:
                 most = cut or self._most(request, headers, writer.start(SNIFF_BYTES) + chunk)
@@ -161,6 +170,7 @@ class BodyReceiver:
             if limit and writer.size > limit:
                 raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {limit}")
             if writer.is_full:
+                await self._budget.room(writer, until)
                 await asyncio.to_thread(writer.spill)
         return None, None
 

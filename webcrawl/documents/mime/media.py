@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 from pymediainfo import MediaInfo
 
@@ -13,6 +14,8 @@ from webcrawl.documents.mime.sitemap import w3c_time
 from webcrawl.errors import UnreadableDocument
 
 MAX_STREAMS = 20
+MOST_IN_A_ROW = 4 * 1024 * 1024
+"""The most bytes that MediaInfo reads in a row; it seeks in formats that it knows."""
 _TAGS = ("album", "track_name_position", "genre", "publisher", "copyright", "encoded_application")
 _STREAM_KEYS = {
     # our name: MediaInfo's name
@@ -30,7 +33,7 @@ _STREAM_KEYS = {
 def read(document: Document) -> Facts:
     """Returns the facts of audio or video without decoding it; raises UnreadableDocument if it has no streams."""
     with document.open() as stream:
-        tracks = MediaInfo.parse(stream, parse_speed=0).to_data()["tracks"]
+        tracks = MediaInfo.parse(BoundedStream(stream), parse_speed=0).to_data()["tracks"]
     general: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "General"), {})
     streams = [track for track in tracks if track.get("track_type") in ("Audio", "Video")][:MAX_STREAMS]
     if not streams:
@@ -49,6 +52,32 @@ def read(document: Document) -> Facts:
             "streams": [_stream(track) for track in streams],
         },
     )
+
+
+class BoundedStream:
+    """A stream that ends after `MOST_IN_A_ROW` bytes, until it is sought.
+
+    MediaInfo keeps what it does not recognise, seven bytes of memory for one.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._left = MOST_IN_A_ROW
+
+    def read(self, size: int) -> bytes:
+        """Returns the next bytes."""
+        data = self._stream.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves to another position, from which as many bytes can be read again."""
+        self._left = MOST_IN_A_ROW
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._stream.tell()
 
 
 def _stream(track: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.download import curl_transfer
 from webcrawl.crawler.errors import MalformedAnswer
+from webcrawl.crawler.responses import body_of
 from webcrawl.http import connection
-from webcrawl.http.connection import FREE_CHUNKS, PIECE, Rate
+from webcrawl.http.connection import FREE_CHUNKS, LEAST_READ_AHEAD, PIECE, Rate, ReadAhead
 from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -55,6 +56,41 @@ def test_endless_heads_fail_the_page(client_class: type[Client], reason: str, an
             assert reason in str(caught.value)
 
     run(check())
+
+
+def test_endless_bodies_share_a_budget_and_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 endless bodies at once are stored up to their limits, and little of each is ever in memory."""
+    held: list[int] = []
+    ahead: list[ReadAhead] = []
+
+    class Watched(ReadAhead):
+        def __init__(self) -> None:
+            super().__init__()
+            ahead.append(self)
+
+        def most(self, usual: int) -> int:
+            held.append(self.bytes)
+            return super().most(usual)
+
+    monkeypatch.setattr(connection, "MOST_READ_AHEAD", 0)
+    monkeypatch.setattr("webcrawl.http.pool.ReadAhead", Watched)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n\r\n"
+    endless = [b"data: 1\n\n" * 8_000] * 200
+    kinds = b"video/mp4", b"text/event-stream", b"multipart/x-mixed-replace; boundary=a"
+    limits = {"text/event-stream": 400_000, "multipart/x-mixed-replace": 400_000, "*/*": 800_000}
+    answers = [Say([head % kinds[number % 3], *endless]) for number in range(40)]
+
+    async def check() -> None:
+        async with Wire(answers) as wire, Client(DOCUMENT_MAXSIZE=limits, DOWNLOAD_TIMEOUT=100) as client:
+            client.session.bodies.memory = 1_000_000
+            client.session.bodies.disk = 2_000_000
+            responses = await asyncio.gather(*(client.get(wire.url(f"/{number}")) for number in range(40)))
+            assert sorted({len(body_of(response)) for response in responses}) == [400_000, 800_000]
+            assert all(response.flags == ["truncated"] for response in responses)
+            assert client.session.bodies.held == ahead[0].bytes == 0
+
+    run(check())
+    assert max(held) <= 40 * (LEAST_READ_AHEAD + 256 * 1024)
 
 
 @pytest.mark.parametrize(("then", "number"), [("stay", 20_000), ("close", 20_000), ("close", 85_000)])

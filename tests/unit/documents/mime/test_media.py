@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import pytest
 
 from tests.documents import mp3, mp4, wav, webm
 from webcrawl.documents.mime.facts import Facts
+from webcrawl.documents.mime.media import MOST_IN_A_ROW, BoundedStream
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -50,3 +52,10 @@ def test_header_of_a_truncated_file_is_enough(read: Read) -> None:
 def test_broken_media_file_is_refused(body: bytes, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match="is broken"):
         read(READER, body, "video/mp4")
+
+
+def test_a_bounded_part_of_an_unknown_format_is_read() -> None:
+    stream = BoundedStream(io.BytesIO(b"x" * (2 * MOST_IN_A_ROW + 10)))
+    for start, size in ((0, MOST_IN_A_ROW), (MOST_IN_A_ROW + 10, MOST_IN_A_ROW), (2 * MOST_IN_A_ROW, 10)):
+        stream.seek(start)
+        assert sum(map(len, iter(lambda: stream.read(65_536), b""))) == size

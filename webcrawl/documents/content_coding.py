@@ -44,6 +44,8 @@ _ZSTD_FRAME, _ZSTD_SKIPPABLE = b"\xb5\x2f\xfd", b"\x2a\x4d\x18"
 """The bytes after the first byte of a frame, and of a skippable frame."""
 _ZSTD_HEAD_BYTES, _ZSTD_CHECKSUM = 5, 4
 """The signature of a frame and its descriptor, whose flag says that a checksum follows (RFC 8878, section 3.1.1)."""
+_ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): 23}
+"""A window of 8 MiB is the largest that a response may need (RFC 9659); zstd itself would take 128 MiB."""
 _SIGNATURE_BYTES = 4
 _LONGEST_GZIP_HEADER = 256 * 1024
 _HEADER_CRC, _EXTRA, _NAME, _COMMENT, _RESERVED = 2, 4, 8, 16, 0xE0
@@ -289,7 +291,7 @@ def _zstd(payload: Pieces, note: Note) -> Pieces:
         is_checked = is_frame and head[4] & _ZSTD_CHECKSUM != 0
         if is_checked:
             head = head[:4] + bytes((head[4] ^ _ZSTD_CHECKSUM,)) + head[5:]
-        stream, checksum = zstd.ZstdDecompressor(), xxh64()
+        stream, checksum = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS), xxh64()
         for chunk in chain((head,), payload):
             for piece in _decompressed(stream, chunk):
                 if is_checked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Coroutine
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 from scrapy import Request
@@ -50,6 +50,8 @@ class DecodingMiddleware(SessionComponent):
         self._spool, self._budget = session.fetch.spool, session.bodies
         self._sizes = session.sizes
         self._maxsize = session.fetch.maxsize
+        self._chains = asyncio.Lock()
+        """Held while a chain of codings is decoded: each coding has a window of up to 16 MiB."""
 
     def process_request(self, request: Request) -> None:
         request.headers.setdefault("Accept-Encoding", b"gzip, deflate")
@@ -77,7 +79,8 @@ class DecodingMiddleware(SessionComponent):
             is_quick = not payload.is_spooled and len(names) <= 1
             decoded = self._decode(request, response, names, _QUICK_BYTES) if is_quick else None
             if decoded is None:
-                decoded = await asyncio.to_thread(self._decode, request, response, names, math.inf)
+                async with self._chains if len(names) > 1 else nullcontext():
+                    decoded = await asyncio.to_thread(self._decode, request, response, names, math.inf)
             assert decoded is not None
             body, flaws = decoded
             del headers["Content-Encoding"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+import time
 from typing import Any
 
 import brotli
@@ -16,6 +17,7 @@ from scrapy.http import HtmlResponse, Response
 from tests.downloads import Client, run
 from webcrawl.crawler.access import ROBOTS
 from webcrawl.documents import content_coding
+from webcrawl.documents.content_coding import zstd  # type: ignore[attr-defined]
 from webcrawl.middlewares.decoding import DecodingMiddleware
 
 PAGE = b"<title>Gr\xc3\xbc\xc3\x9fe</title>" + b"<p>words" * 1000
@@ -165,3 +167,46 @@ def test_a_chain_of_codings_passes_on_a_bounded_number_of_bytes(monkeypatch: pyt
 def test_middleware_can_be_disabled() -> None:
     with pytest.raises(NotConfigured):
         DecodingMiddleware.from_crawler(Client(COMPRESSION_ENABLED=False).crawler)
+
+
+def test_chains_of_codings_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most = 0, 0
+    decode = DecodingMiddleware._written
+
+    def watched(self: DecodingMiddleware, *arguments: Any) -> Any:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.02)
+        try:
+            return decode(self, *arguments)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(DecodingMiddleware, "_written", watched)
+
+    async def check() -> None:
+        middleware = DecodingMiddleware.from_crawler(Client().crawler)
+        packed = answer(brotli.compress(gzip.compress(PAGE)), "gzip, br")
+        responses = [middleware.process_response(Request("http://h/"), packed) for _ in range(4)]
+        assert all(
+            response.body == PAGE
+            for response in await asyncio.gather(*responses)  # type: ignore[arg-type]
+        )
+
+    run(check())
+    assert most == 1
+
+
+def test_zstd_with_a_window_that_browsers_refuse_stays_encoded() -> None:
+    window = {
+        int(zstd.CompressionParameter.window_log): 27,
+        int(zstd.CompressionParameter.compression_level): 19,
+    }
+
+    async def check() -> None:
+        bomb = zstd.compress(bytes(30_000_000), options=window)
+        response = await decoded(answer(bomb, "zstd"))
+        assert (response.body, response.flags) == (bomb, ["bad_coding"])
+
+    run(check())

@@ -18,7 +18,7 @@ from webcrawl.engine.keys import Keys, name_of
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.operations import BATCH, milliseconds
 from webcrawl.policies.budgets import LONGEST, MOST_DOMAINS, Slowdown, Spending
-from webcrawl.urls.canonical import hostname, registered_domain
+from webcrawl.urls.canonical import hostname, is_address, registered_domain
 
 _SOON_SECONDS = 10.0
 """A host counts if it may be asked within so many seconds, or within _SOON_GAPS usual gaps."""
@@ -194,8 +194,10 @@ def owners(host: str) -> tuple[str, ...]:
 
     The domain of an address is its network, because its neighbours probably have the same owner.
     """
-    name, domain = name_of(host), registered_domain(hostname(host))
-    with suppress(ValueError):
-        address = ip_address(hostname(host))
-        return name, str(ip_network((address, _NETWORK_BITS[address.version]), strict=False))
-    return (name,) if domain == hostname(host) else (name, domain)
+    name, own = hostname(host), name_of(host)
+    if is_address(name):
+        with suppress(ValueError):
+            address = ip_address(name)
+            return own, str(ip_network((address, _NETWORK_BITS[address.version]), strict=False))
+    domain = registered_domain(name)
+    return (own,) if domain == name else (own, domain)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from typing import Any
+
+import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.worker.leasing import LeaseWindow
+from webcrawl.engine.backoff import IdleTime
+from webcrawl.frontier import Lease
+from webcrawl.worker.leasing import HostLeasing, LeaseSafety, LeaseWindow
 
 states = st.tuples(st.booleans(), st.booleans(), st.booleans())
 
@@ -47,3 +54,44 @@ def test_it_stays_within_its_bounds(
         assert window.size <= before or (full and not due and connections)
         assert min(urls, 2) <= window.urls <= max(2, urls)
         assert window.urls == urls or window.size > least
+
+
+class Counts:
+    """What a lease asks for, and the counts by which it is decided."""
+
+    has_room, answered = True, 200
+
+    def __init__(self, hosts: int, adding: int, silent: int) -> None:
+        self.host_slots, self._hosts, self.adding, self.silent = self, hosts, adding, silent
+        self.asked: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return self._hosts
+
+    def next_at(self) -> float:
+        return math.inf
+
+    def served(self) -> list[int]:
+        return [0]
+
+    async def lease(self, hosts: int, urls: int, shards: list[int], *, new: int, **_: Any) -> list[Lease]:
+        self.asked = hosts, new
+        return []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "adding", "silent", "asked"),
+    [
+        (240, 0, 0, (56, 24)),
+        (600, 0, 360, (56, 24)),
+        (240, 150, 0, (206, 16)),
+        (900, 150, 600, (206, 0)),
+    ],
+)
+def test_silent_hosts_take_no_places_and_those_with_many_links_those_of_new_hosts(
+    hosts: int, adding: int, silent: int, asked: tuple[int, int]
+) -> None:
+    counts: Any = Counts(hosts, adding, silent)
+    safety, window = LeaseSafety(60, 0.3), LeaseWindow(256, 256, 20)
+    asyncio.run(HostLeasing(counts, counts, counts, counts, window, safety, counts, IdleTime()).lease())
+    assert counts.asked == asked

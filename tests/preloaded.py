@@ -65,8 +65,8 @@ MOST_BYTES = 200_000
 STARTING_WORKERS = ("workers", "reparse")
 OWN_WORKERS = {"OWN_WORKERS": "1"}
 """The environment of a command whose workers are no forks."""
-HTML_READER = "webcrawl.documents.html.outline_child"
-"""The program that reads HTML for a crawl."""
+READERS = ("webcrawl.documents.html.outline_child", "webcrawl.documents.mime.reader_child")
+"""The programs that read documents for a crawl."""
 KEEPERS = "keepers"
 """The word that makes a process that forks one for keepers of engines alone."""
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
@@ -196,7 +196,7 @@ def fork_workers() -> None:
 
 
 class ForkedReader:
-    """A fork that reads HTML, with the attributes and methods of asyncio's processes that a crawl uses."""
+    """A fork that reads documents, with the attributes and methods of asyncio's processes that a crawl uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -227,21 +227,21 @@ class ForkedReader:
 
 
 def fork_readers() -> None:
-    """Make the process that reads HTML a fork of the crawl: as a new program it takes 0.15 s to start."""
+    """Make the processes that read documents forks of the crawl: as new programs they take 0.15 s to start."""
     start_program = asyncio.create_subprocess_exec
 
     async def start(*words: str, **options: Any) -> ForkedReader | asyncio.subprocess.Process:
-        if words[1:3] != ("-m", HTML_READER):
+        if words[1:2] != ("-m",) or words[2] not in READERS:
             return await start_program(*words, **options)
         if pid := os.fork():
             return ForkedReader(pid)
-        _read_html(words[3], options["stdin"], options["env"])
+        _read_documents(words[2], words[3], options["stdin"], options["env"])
 
     vars(asyncio)["create_subprocess_exec"] = start
 
 
-def _read_html(memory: str, fd: int, env: Mapping[str, str]) -> NoReturn:
-    """Be the program that reads HTML in this fork, which may take `memory` more bytes than it has."""
+def _read_documents(program: str, memory: str, fd: int, env: Mapping[str, str]) -> NoReturn:
+    """Be one of READERS in this fork, which may take `memory` more bytes than it has."""
     status = 1
     with suppress(BaseException):
         signal.set_wakeup_fd(-1)
@@ -255,11 +255,13 @@ def _read_html(memory: str, fd: int, env: Mapping[str, str]) -> NoReturn:
         sys.stdin = os.fdopen(0, closefd=False)
         os.environ.clear()
         os.environ.update(env)
+        for name in [name for name, module in sys.modules.items() if module is None]:
+            del sys.modules[name]  # a test hides it from the crawl alone
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        sys.argv = [HTML_READER, str(int(memory) + pages * resource.getpagesize())]
-        Path("/proc/self/comm").write_text(HTML_READER.rpartition(".")[2])
+        sys.argv = [program, str(int(memory) + pages * resource.getpagesize())]
+        Path("/proc/self/comm").write_text(program.rpartition(".")[2])
         try:
-            runpy.run_module(HTML_READER, run_name="__main__", alter_sys=True)
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
             status = 0
         except SystemExit as ending:
             status = ending.code if isinstance(ending.code, int) else 0

@@ -251,11 +251,7 @@ def test_a_hanging_document_fails_alone_and_a_killed_worker_loses_no_url(
 def readers_of(worker: int) -> list[int]:
     """Returns the pids of the processes in which a worker reads documents; Linux only."""
     children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
-    return [
-        int(pid)
-        for pid in children
-        if b"webcrawl.documents.mime.reader_child" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    return [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "reader_child\n"]
 
 
 def test_intact_and_truncated_files_of_every_type_are_stored_and_counted(

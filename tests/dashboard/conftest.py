@@ -17,6 +17,13 @@ from tests.crawls import CHECKOUT, TRUSTED, Crawl, inherited, run_python
 from tests.dashboard.site import CLOSED, HOME, OTHER, CrawledSite, Dashboard, axe_findings, hostile_web
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+ONE_RENDERER = [
+    "--no-sandbox",
+    "--in-process-gpu",
+    "--renderer-process-limit=1",
+    "--disable-site-isolation-trials",
+]
+"""A process for all pages: to start one for each test takes a tenth of its time."""
 PROGRAM = "webcrawl.console"
 _SERIOUS = ("serious", "critical")
 
@@ -80,7 +87,7 @@ def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ONE_RENDERER)
         yield browser
         browser.close()
 

@@ -281,7 +281,7 @@ class RecrawlPlanner:
             open_pages = max(0.0, self._open[name] - counted.fetched + before.fetched) * _STILL_OPEN
             self._open[name] = open_pages
             wanted = max(0.0, counted.missing) + _TURNS_AHEAD * (counted.wanted - before.wanted)
-            left, passed = min(room, math.ceil(wanted - open_pages)), self._passed.get(name)
+            left, passed = min(room, int(wanted - open_pages)), self._passed.get(name)
             if left > 0:
                 end = await asyncio.to_thread(self._due_pages.end_of, _LOOKED_AT, passed, _LATEST)
                 early = self._may_be_early

@@ -360,7 +360,7 @@ async def test_the_threshold_falls_while_known_pages_do_not_use_their_share(
 async def test_a_class_that_lacks_fetches_has_pages_before_they_are_due(
     frontier_of: Frontiers, uri: str
 ) -> None:
-    """None sooner than the shortest time, that grows while a page is gone, or when a date was set."""
+    """None of a class without a share, or sooner than the shortest time, which grows while a page is gone."""
     traffic = Traffic({"coverage-get": 6, "coverage-chk": 2, "update-chk": 2})
     frontier = frontier_of("crawl", "w1", shards=1, traffic=traffic)
     await Crawl(frontier.engine, frontier.keys, "w1").configure(0, "breadth-first", traffic="{}")
@@ -371,7 +371,8 @@ async def test_a_class_that_lacks_fetches_has_pages_before_they_are_due(
         change(uri, numbers, state="missing", change_evidence=[1, 0.0, 0.0, 0.0, 0.0, gone, 0.1, 0.0, 1, ""])
     change(uri, range(10, 12), state="failed")
     change(uri, range(12, 20), is_date_set=True)
-    change(uri, range(20, 30), tried_at=datetime.now(UTC))
+    change(uri, range(20, 28), tried_at=datetime.now(UTC))
+    change(uri, range(28, 30), new_links=9)
     planner = planner_of(frontier, uri, Bounds(shortest=1 / 24))
     traffic.update({"": {}}, 1, {})
     await planner.turn()

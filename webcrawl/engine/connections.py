@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import hiredis
@@ -22,6 +22,12 @@ Words: TypeAlias = Sequence[str | bytes | int | float]
 _SERIALIZER = HiredisRespSerializer()
 _AT_ONCE = 16_384
 """Bytes that are written without waiting. The transport's buffer, which is empty before, takes four times as many."""
+_SENT_TOGETHER = 131_072
+"""Bytes of commands after which replies are awaited.
+
+A server does not read further commands while it runs earlier ones. So thousands of commands would have to run within
+`socket_timeout` to be sent, and those of a busy machine would be lost and repeated without end.
+"""
 _READ_TOGETHER = 20
 """Replies that must arrive within `socket_timeout`."""
 
@@ -97,7 +103,7 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
         await super().ensure_connection(connection)
 
     async def exchange(self, commands: Sequence[Words]) -> list[Any]:
-        """Sends commands at once and returns the raw replies in order; an error of the server is a reply.
+        """Sends commands together and returns the raw replies in order; an error of the server is a reply.
 
         redis-py's pipeline does the same, but takes twice as long: it starts a timer for each reply. Raises redis-py's
         ConnectionError and TimeoutError.
@@ -106,12 +112,14 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
             return []
         connection: Any = await self.get_connection()
         try:
-            await _send(connection, b"".join(map(_packed, commands)))
             replies: list[Any] = []
-            while len(replies) < len(commands):
-                async with asyncio.timeout(connection.socket_timeout):
-                    for _ in range(min(_READ_TOGETHER, len(commands) - len(replies))):
-                        replies.append(await _reply(connection))
+            for packed in _groups(map(_packed, commands)):
+                await _send(connection, b"".join(packed))
+                end = len(replies) + len(packed)
+                while len(replies) < end:
+                    async with asyncio.timeout(connection.socket_timeout):
+                        for _ in range(min(_READ_TOGETHER, end - len(replies))):
+                            replies.append(await _reply(connection))
             return replies
         except TimeoutError as error:
             raise RedisTimeoutError("the server does not answer in time") from error
@@ -130,6 +138,19 @@ async def _send(connection: Any, packed: bytes) -> None:
 def _packed(words: Words) -> bytes:
     command: Any = tuple(words)  # hiredis declares a tuple of one word
     return bytes(hiredis.pack_command(command))
+
+
+def _groups(commands: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yields the packed commands that are sent together."""
+    group: list[bytes] = []
+    size = 0
+    for command in commands:
+        if group and size + len(command) > _SENT_TOGETHER:
+            yield group
+            group, size = [], 0
+        group.append(command)
+        size += len(command)
+    yield group
 
 
 async def _reply(connection: Any) -> Any:

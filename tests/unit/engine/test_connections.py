@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
+import hiredis
 import pytest
+from redis.asyncio import UnixDomainSocketConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.pacing import run
@@ -48,6 +51,56 @@ def test_later_calls_pass_none_that_wait() -> None:
 
     run(crawl())
     assert order == list(range(400))
+
+
+class LateServer(asyncio.Protocol):
+    """Answers "x" to each command of so many bytes, when no further ones have come for a moment.
+
+    `unanswered`: the number of commands that had come before each answer.
+    """
+
+    def __init__(self, size: int, unanswered: list[int]) -> None:
+        self._size = size
+        self._unanswered = unanswered
+        self._received = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(0.02, self._answer)
+
+    def _answer(self) -> None:
+        whole, self._received = divmod(self._received, self._size)
+        self._unanswered.append(whole)
+        self._transport.write(b"+x\r\n" * whole)
+
+
+def test_many_commands_are_sent_as_the_server_answers(tmp_path: Path) -> None:
+    command, number, unanswered = ("ECHO", b"x" * 10_000), 100, list[int]()
+    size = len(hiredis.pack_command(command))
+
+    async def crawl() -> None:
+        server = await asyncio.get_running_loop().create_unix_server(
+            lambda: LateServer(size, unanswered), str(tmp_path / "s")
+        )
+        pool = ConnectionPool(
+            connection_class=UnixDomainSocketConnection,
+            path=str(tmp_path / "s"),
+            protocol=2,
+            driver_info=None,
+            timeout=60,
+        )
+        async with server:
+            assert await pool.exchange([command] * number) == [b"x"] * number
+            await pool.disconnect()
+
+    run(crawl())
+    assert sum(unanswered) == number and max(unanswered) <= 13
 
 
 def test_a_call_that_gives_up_leaves_its_turn_to_the_next() -> None:

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from scrapy import Request, signals
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.exceptions import (
     CannotResolveHostError,
     DownloadFailedError,
@@ -382,6 +383,20 @@ def test_a_socks_login_that_cannot_be_sent_is_refused_without_showing_it() -> No
             with pytest.raises(UnsupportedURLSchemeError, match="not the URL of a proxy of http") as wrong:
                 await client.get("http://far.test/", meta={"proxy": "gopher://me:secret@127.0.0.1:1"})
             assert "secret" not in str(wrong.value)
+
+    run(check())
+
+
+def test_a_socks_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        async with Wire([plain(b"page")]) as wire, Client() as client:
+            async with SocksProxy({"far.test:80": wire.port}, login=b"me:s/cret") as proxy:
+                monkeypatch.setenv("http_proxy", f"socks5h://me:s%2Fcret@127.0.0.1:{proxy.port}")
+                request = Request("http://far.test/")
+                HttpProxyMiddleware().process_request(request)
+                assert (await client.send(request)).body == b"page"
+                assert (proxy.asked, proxy.credentials) == ([b"far.test:80"], [b"me:s/cret"])
+            assert b"uthorization" not in wire.heads[0]
 
     run(check())
 

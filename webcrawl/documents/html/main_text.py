@@ -191,7 +191,8 @@ def _has_lead_alone(page: PageText, marked: Section, whole: Section) -> bool:
 
 
 def _is_main(section: Section) -> bool:
-    return section.node.tag_id == MAIN or section.attributes.get("role") == "main"
+    attributes = section.attributes
+    return bool(attributes) and attributes.get("role") == "main" or section.node.tag_id == MAIN
 
 
 def _is_list_of_links(page: PageText, root: Section) -> bool:

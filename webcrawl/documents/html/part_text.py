@@ -94,16 +94,18 @@ class PartText:
 
         The body itself may be hidden until a script shows it, if there is no other body.
         """
+        large = [part for part in beside if part.kind != COMMENTS and part.inner > self._root.prose]
+        if not large:
+            return []
         bodies = [body for body in self._page.sections if body.prose >= _MUCH_PROSE and is_named(body)]
         around = list[Section]()
-        for part in sorted(beside, key=attrgetter("length"), reverse=True):
-            if part.kind != COMMENTS and part.inner > self._root.prose:
-                is_hidden = _is_hidden(part)
-                inside = [body for body in bodies if part.contains(body) and (is_hidden or body is not part)]
-                outside = [body for body in bodies if not (part.contains(body) or body.contains(part))]
-                least = max(_BODY_SHARE * part.inner, _most_prose(outside))
-                if _most_prose(inside) >= least and not (outside and is_hidden):
-                    around.append(part)
+        for part in sorted(large, key=attrgetter("length"), reverse=True):
+            is_hidden = _is_hidden(part)
+            inside = [body for body in bodies if part.contains(body) and (is_hidden or body is not part)]
+            outside = [body for body in bodies if not (part.contains(body) or body.contains(part))]
+            least = max(_BODY_SHARE * part.inner, _most_prose(outside))
+            if _most_prose(inside) >= least and not (outside and is_hidden):
+                around.append(part)
         return around
 
     def _leave_out(self, parts: list[Section]) -> None:

@@ -99,6 +99,8 @@ _MAX_CAPTION, _MAX_HEADING = 250, 80
 _DATED = tag_ids("p div")
 # Links in code count as text: they are names of what the page explains, and no menu is code. Less than any nesting.
 _LINKS_IN_CODE = -1_000_000
+# Inline elements around a text that are looked at together.
+_NESTED = 3
 # A block of no more characters that ends no sentence is the label of a section of links right after it.
 _MAX_LABEL, _SENTENCE_ENDS = 40, '.!?…"”'
 # Sections with a larger share of links are lists of links; paragraphs, lists, and what is named as a main part, too.
@@ -140,46 +142,94 @@ class _Reader:
 
     def walk(self, root: LexborNode) -> Counts:
         pieces, add, end_block = self.page.pieces, self.page.pieces.append, self.page.blocks.append
-        open_elements, lists, treatment = self._open, self.page.link_lists, _TREATMENT
+        open_elements, lists, treatment, known = self._open, self.page.link_lists, _TREATMENT, _KNOWN
+        is_code, is_link, is_block, text_node = (
+            _IS_CODE,
+            _IS_LINK,
+            _IS_BLOCK,
+            TEXT_NODE,
+        )  # quicker than globals
         size = linked = prose = block_size = block_linked = links = 0
         node, first = root.first_child, root
+        text: str | None
         while True:
             while node is not None:
-                if (tag := node.tag_id) != TEXT_NODE and tag != MATH:
-                    kind = treatment[tag] if tag < _KNOWN else _IS_BLOCK
-                    if _IS_BLOCK <= kind < _IS_HIDDEN:
-                        if size != block_size:
-                            if size - block_size >= _PROSE:
-                                prose += _prose(size - block_size, linked - block_linked)
-                            end_block((len(pieces) - 1, first))
-                            block_size, block_linked = size, linked
-                        add(BLOCK)
-                    if kind >= _IS_ASIDE or (leaf := node.first_child) is None:
+                if (tag := node.tag_id) == text_node or tag == MATH:
+                    text = node.text_content or formula(node)
+                    add(text)
+                    if length := len(text.strip()):
+                        if size == block_size:
+                            first = node
+                        size += length
+                        if links > 0:
+                            linked += length
+                    node = node.next
+                    continue
+                kind = treatment[tag] if tag < known else is_block
+                if kind >= is_block:
+                    if kind == _IS_HIDDEN:
                         node = node.next
                         continue
-                    # most inline elements have a text alone
-                    if kind > _IS_CODE or leaf.next is not None or (text := leaf.text_content) is None:
-                        open_elements.append((node, kind, len(pieces), size, linked, prose, links))
-                        if kind == _IS_LINK:
-                            links += 1
-                        elif kind == _IS_CODE and not links:
-                            links = _LINKS_IN_CODE
-                        node = leaf
+                    if size != block_size:
+                        if size - block_size >= _PROSE:
+                            prose += _prose(size - block_size, linked - block_linked)
+                        end_block((len(pieces) - 1, first))
+                        block_size, block_linked = size, linked
+                    add(BLOCK)
+                    if kind == _IS_ASIDE or (leaf := node.first_child) is None:
+                        node = node.next
                         continue
+                    if (
+                        leaf.next is None and (text := leaf.text_content) is not None
+                    ):  # its end follows at once
+                        start, size_before, linked_before, prose_before = len(pieces), size, linked, prose
+                        add(text)
+                        if length := len(text.strip()):
+                            first = leaf
+                            size += length
+                            if links > 0:
+                                linked += length
+                        break
+                    inside = links
                 else:
-                    leaf, text = node, node.text_content or formula(node)
-                add(text)
-                if length := len(text.strip()):
-                    if size == block_size:
-                        first = leaf
-                    size += length
-                    if links > 0:
-                        linked += length
-                node = node.next
-            if not open_elements:
-                break
-            node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
-            if kind >= _IS_BLOCK:
+                    if (leaf := node.first_child) is None:
+                        node = node.next
+                        continue
+                    inside = links
+                    if kind == is_link:
+                        inside += 1
+                    elif kind == is_code and not links:
+                        inside = _LINKS_IN_CODE
+                    if leaf.next is None:
+                        # most have a text alone, perhaps in other inline elements: `<code><span>text`
+                        within, nested = inside, _NESTED
+                        while (text := leaf.text_content) is None and nested:
+                            inner = treatment[tag] if (tag := leaf.tag_id) < known else is_block
+                            if inner > is_code or (leaf := leaf.first_child) is None or leaf.next is not None:
+                                break
+                            if inner == is_code and not within:
+                                within = _LINKS_IN_CODE
+                            nested -= 1
+                        if text is not None:
+                            length = len(text.strip())
+                            if length != 1 or kind != is_link or not is_permalink(node, text):
+                                add(text)
+                                if length:
+                                    if size == block_size:
+                                        first = leaf
+                                    size += length
+                                    if within > 0:
+                                        linked += length
+                            node = node.next
+                            continue
+                        leaf = node.first_child
+                open_elements.append((node, kind, len(pieces), size, linked, prose, links))
+                links, node = inside, leaf
+            else:
+                if not open_elements:
+                    break
+                node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
+            if kind >= is_block:
                 if size != block_size:
                     if size - block_size >= _PROSE:
                         prose += _prose(size - block_size, linked - block_linked)
@@ -189,12 +239,27 @@ class _Reader:
                         prose += size - block_size
                     end_block((len(pieces) - 1, first))
                 add(BLOCK)
-                if kind >= _IS_PARAGRAPH and (size != size_before or lists and lists[-1].end > start):
+                if (
+                    kind >= _IS_PARAGRAPH
+                    and (size != size_before or lists and lists[-1].end > start)
+                    # most paragraphs and items are kept, and need no look
+                    and not (
+                        kind <= _IS_ITEM
+                        and size - size_before > (0 if kind == _IS_ITEM else MAX_DATE)
+                        and (
+                            linked - linked_before <= prose - prose_before
+                            or kind == _IS_ITEM
+                            and open_elements
+                            and open_elements[-1][0].tag_id in _WITH_ITEMS
+                        )
+                        and not node.attributes
+                    )
+                ):
                     size, linked, prose = self._end(
                         node, kind, start, (size_before, linked_before, prose_before), (size, linked, prose)
                     )
                 block_size, block_linked = size, linked
-            elif kind == _IS_LINK and size == size_before + 1 and is_permalink(node, pieces[-1]):
+            elif kind == is_link and size == size_before + 1 and is_permalink(node, pieces[-1]):
                 size, linked, prose = size_before, linked_before, prose_before
                 pieces.pop()
             node = node.next

@@ -130,6 +130,11 @@ def search(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Lin
         if known is not None:
             attributes = node.attributes
             tag, attribute = known
+            if tag == "a" and attribute in attributes and not are_many:  # as most
+                page_elements.append((tag, attributes))
+                if nodes is not None:
+                    nodes.append(node)
+                continue
             if attribute == "src":
                 has_frames |= tag == "frame"
                 if address := frame_address(attributes):

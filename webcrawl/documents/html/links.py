@@ -172,21 +172,21 @@ def collect(elements: Iterable[Element]) -> PageAddresses:
     changed: dict[str | None, str | None] = {}
     for tag, attributes in elements:
         relation = attributes.get("rel")
-        tokens = relation.lower().split() if relation else ()
-        if tag == "base":
-            page.base = attributes["href"] or "" if page.base is None else page.base
-            add(None)
-            continue
-        if tag == "a" and not tokens:
+        if tag == "a" and not relation:
             written = address = attributes["href"]
             if written not in addresses:
                 if written in changed:
                     address = changed[written]
-                elif (address := _address(tag, attributes, tokens)) != written:
+                elif (address := _address(tag, attributes, ())) != written:
                     changed[written] = address
                 if address is not None:
                     addresses[address] = None
             add(address)
+            continue
+        tokens = relation.lower().split() if relation else ()
+        if tag == "base":
+            page.base = attributes["href"] or "" if page.base is None else page.base
+            add(None)
             continue
         address = _address(tag, attributes, tokens)
         add(address)

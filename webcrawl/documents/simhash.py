@@ -109,14 +109,11 @@ def _word_hashes(text: str) -> Numbers:
     octets = np.frombuffer(b"\0" + raw.translate(_SEPARATED)[: 2 * MAX_CHARS], np.uint8)
     are_letters = octets.astype(np.bool_)
     before = (are_letters[1:] > are_letters[:-1]).nonzero()[0]
+    if not len(before):
+        return np.empty(0, np.uint64)
     powers, inverses = _powers(2 * MAX_CHARS + 2)
-    # separators are zeros: from the end of a word to the end of the next, a sum grows by the terms of the next word
-    sums = (octets * powers[: len(octets)]).cumsum()
-    words: Numbers = np.empty(len(before), np.uint64)
-    sums_before = sums[before]
-    words[:-1] = sums_before[1:]
-    words[-1:] = sums[-1]
-    words -= sums_before
+    # separators are zeros: from before a word to before the next, only its letters count
+    words: Numbers = np.add.reduceat(octets * powers[: len(octets)], before)
     words *= inverses[before]
     return words
 

@@ -112,7 +112,7 @@ def collapsed(text: object, limit: int) -> str | None:
     """Returns a text as one line that databases accept, of at most `limit` characters; None for an empty text."""
     if not isinstance(text, str):
         return None
-    if len(text) <= limit and "  " not in text and text.isascii() and text.isprintable():  # as most are
+    if len(text) <= limit and "  " not in text and text.isprintable():  # as most are
         return text.strip() or None
     if len(text) > 4 * limit:
         text = text[: 4 * limit]
@@ -253,9 +253,11 @@ class _Budget:
 
     def _text(self, text: str, limit: int) -> str | None:
         """Returns a text as `collapsed` does; None if it is empty or exceeds the budget."""
-        if len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:  # as most are
+        if len(text) <= limit and text.isprintable() and "  " not in text:  # as most are
             line = text.strip()
-            length = len(line) + 2 + line.count('"') + line.count("\\")
+            length = (
+                (len(line) if line.isascii() else len(line.encode())) + 2 + line.count('"') + line.count("\\")
+            )
         else:
             line = collapsed(text, limit) or ""
             length = _json_length(line)
@@ -270,8 +272,9 @@ class _Budget:
 
 def _json_length(leaf: Json) -> int:
     """Returns the bytes of a value as JSON."""
-    if isinstance(leaf, str) and leaf.isascii() and leaf.isprintable():  # as most names and texts are
-        return len(leaf) + 2 + leaf.count('"') + leaf.count("\\")
+    if isinstance(leaf, str) and leaf.isprintable():  # as most names and texts are
+        size = len(leaf) if leaf.isascii() else len(leaf.encode())
+        return size + 2 + leaf.count('"') + leaf.count("\\")
     return len(_JSON.encode(leaf).encode())
 
 

@@ -50,7 +50,7 @@ class Rate:
         return self._free_at - now
 
 
-class ReadAhead:
+class BodyReadAhead:
     """The bytes of bodies that wait for their readers, at all connections of one client."""
 
     def __init__(self) -> None:
@@ -70,7 +70,9 @@ class HTTPConnection(asyncio.Protocol):
     certificate  the certificate of the server in DER; None without TLS
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, rate: Rate, ahead: ReadAhead | None = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, rate: Rate, ahead: BodyReadAhead | None = None
+    ) -> None:
         self.transport: asyncio.Transport | None = None
         self.received = 0
         self.requests = 0
@@ -80,7 +82,7 @@ class HTTPConnection(asyncio.Protocol):
         """The timer that ends a connection that waits for a request."""
         self._loop = loop
         self._rate = rate
-        self._ahead = ahead or ReadAhead()
+        self._ahead = ahead or BodyReadAhead()
         self._held = 0
         self._read_ahead = _READ_AHEAD
         self._is_paused = False

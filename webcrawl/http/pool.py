@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from webcrawl.errors import CrawlError, HandshakeFailed, NotConnected, TunnelRefused
-from webcrawl.http.connection import HTTPConnection, Rate, ReadAhead
+from webcrawl.http.connection import BodyReadAhead, HTTPConnection, Rate
 from webcrawl.http.requests import SOCKS_VERSIONS, Origin, head_of
 from webcrawl.http.tls import encrypt
 
@@ -65,7 +65,7 @@ class Pool:
         self._make_context = make_context
         self._local_address = local_address
         self._rate = Rate()
-        self._ahead = ReadAhead()
+        self._ahead = BodyReadAhead()
         self._idle: dict[Way, list[HTTPConnection]] = {}
         self._open: set[HTTPConnection] = set()
 

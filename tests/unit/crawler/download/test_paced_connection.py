@@ -14,7 +14,7 @@ from webcrawl.crawler.download import curl_transfer
 from webcrawl.crawler.errors import MalformedAnswer
 from webcrawl.crawler.responses import body_of
 from webcrawl.http import connection
-from webcrawl.http.connection import FREE_CHUNKS, LEAST_READ_AHEAD, PIECE, Rate, ReadAhead
+from webcrawl.http.connection import FREE_CHUNKS, LEAST_READ_AHEAD, PIECE, BodyReadAhead, Rate
 from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -61,9 +61,9 @@ def test_endless_heads_fail_the_page(client_class: type[Client], reason: str, an
 def test_endless_bodies_share_a_budget_and_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 endless bodies at once are stored up to their limits, and little of each is ever in memory."""
     held: list[int] = []
-    ahead: list[ReadAhead] = []
+    ahead: list[BodyReadAhead] = []
 
-    class Watched(ReadAhead):
+    class Watched(BodyReadAhead):
         def __init__(self) -> None:
             super().__init__()
             ahead.append(self)
@@ -73,7 +73,7 @@ def test_endless_bodies_share_a_budget_and_are_cut(monkeypatch: pytest.MonkeyPat
             return super().most(usual)
 
     monkeypatch.setattr(connection, "MOST_READ_AHEAD", 0)
-    monkeypatch.setattr("webcrawl.http.pool.ReadAhead", Watched)
+    monkeypatch.setattr("webcrawl.http.pool.BodyReadAhead", Watched)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n\r\n"
     endless = [b"data: 1\n\n" * 8_000] * 200
     kinds = b"video/mp4", b"text/event-stream", b"multipart/x-mixed-replace; boundary=a"

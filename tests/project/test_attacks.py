@@ -29,7 +29,7 @@ SMALL = {
     "linked": _LINKS,
     "addresses": _UNREACHED + "test_a_few_of_the_addresses_of_a_name_are_tried",
     "mute": _UNREACHED + "test_hosts_that_accept_no_connection_hold_no_other_host_up",
-    "web": "unit/engine/test_connections.py::test_later_calls_pass_none_that_wait",
+    "web": "unit/documents/html/test_known_hosts.py::test_known_hosts_have_room_while_new_ones_wait",
     "endless": _PACED + "test_endless_bodies_share_a_budget_and_are_cut",
     "entries": _READ,
     "bombs": "crawl/test_hostile_hosts.py::test_a_packed_robots_txt_is_unpacked_up_to_its_limit",

@@ -36,6 +36,8 @@ class Turns:
     """The number of slow requests that do not count for the total."""
     waiting: int = 0
     """Number of requests that wait, for their turn or `aside`, without a connection."""
+    unread: int = 0
+    """Number of pages that wait to be asked for, to be read or for their links to be added, because there are many."""
     on_aside: Callable[[], None] = lambda: None
     """Called when a request begins to wait, or is slow, so that another request can begin."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
@@ -73,6 +75,15 @@ class Turns:
         finally:
             self.waiting -= 1
 
+    @contextmanager
+    def unread_page(self) -> Iterator[None]:
+        """Counts a page as unread."""
+        self.unread += 1
+        try:
+            yield
+        finally:
+            self.unread -= 1
+
     def counted(self, requests: int) -> int:
         """Returns the number of requests that count for the total, because they neither wait nor are slow."""
         return requests - self.waiting - self._connections.slow
@@ -81,6 +92,11 @@ class Turns:
     def has_room(self) -> bool:
         """Whether fewer turns are taken than `total`."""
         return self._connections.has_room
+
+    @property
+    def served(self) -> int:
+        """Number of leased hosts that have answered and whose pages do not wait here."""
+        return max(0, self.host_slots.answered - self.unread)
 
     @property
     def silent(self) -> int:

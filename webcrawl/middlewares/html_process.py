@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from contextlib import nullcontext
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import is_robots
+from webcrawl.crawler.access import host_of, is_robots
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
 from webcrawl.crawler.responses import length_of
@@ -43,6 +42,8 @@ class HtmlProcessMiddleware(SessionComponent):
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
         if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400 or is_robots(request):
+            if not is_robots(request):
+                self._outlines.hosts.note(host_of(request))
             return response
         if self._session.components.read_tree:
             return response
@@ -57,8 +58,13 @@ class HtmlProcessMiddleware(SessionComponent):
         components, exchange = self._session.components, exchange_of(request)
         is_new = exchange is None or answer.status != 200 or self._recent.add(exchange.payload.digest)
         try:
-            # a large page may wait for a long time, and needs no connection meanwhile
-            with self._session.turns.aside() if is_large(document) else nullcontext():
+            # a page may wait for a long time, and needs no connection meanwhile
+            with (
+                self._session.turns.aside(),
+                self._session.turns.unread_page(),
+                # a large page does not wait for the process that reads all others
+                self._outlines.hosts.reading(host_of(request), 0 if is_large(document) else len(document)),
+            ):
                 outline = await self._outlines.read(
                     document,
                     facts=components.read_facts and is_new,

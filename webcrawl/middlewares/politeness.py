@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 
@@ -57,7 +57,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         self._turns = session.turns
         self._costs = session.costs
         self._observed = session.observed
-        self._reader_queue = session.readers.queue
+        self._reader_queue, self._outlines = session.readers.queue, session.outlines
         self._slots = DownloadSlots(session.turns)
         self._taken: dict[Request, tuple[str, HostTurn]] = {}
         self._borrowed: dict[Request, BorrowedTurn] = {}
@@ -73,6 +73,9 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         if not self._reader_queue.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
+        known = None if self._outlines is None else self._outlines.hosts
+        if known and not known.has_room(host) and tasks.leased(request) is not None:
+            await self._unless_it_ends(known.room(host))
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
@@ -146,6 +149,16 @@ class PolitenessMiddleware(SessionComponent, Pacer):
                     left.cancel()
         finally:
             ending.cancel()
+
+    async def _unless_it_ends(self, room: Coroutine[None, None, None]) -> None:
+        """Waits for room, or until the crawl ends."""
+        waits = [asyncio.ensure_future(room), asyncio.ensure_future(self._turns.ending.wait())]
+        try:
+            with self._turns.aside(), self._turns.unread_page():
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def take_another_turn(self, request: Request) -> None:
         if request in self._taken:

@@ -269,8 +269,6 @@ class LeasedHosts:
     ) -> None:
         self.to_report: set[str] = set()
         """Hosts to include in the next report. A host may not be leased any more."""
-        self.adding = 0
-        """Pages of leased hosts whose many links are being added, or wait for that."""
         self.lost: list[str] = []
         """Hosts whose leases were lost, and that are not logged yet."""
         self._turns = turns
@@ -455,12 +453,11 @@ class LeasedHosts:
             yield
             return
         host.adding += 1
-        self.adding += 1
         try:
-            yield
+            with self._turns.unread_page():
+                yield
         finally:
             host.adding -= 1
-            self.adding -= 1
             self.reschedule(name)
 
     def reschedule(self, name: str) -> None:

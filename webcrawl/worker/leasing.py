@@ -44,8 +44,8 @@ class LeaseWindow:
     New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. New hosts
     therefore get only the part of the window that hosts which answered leave free, and at least a quarter of it. Hosts
     that answered never wait for new hosts. New hosts that were asked and are silent have connections of their own, and
-    do not count: other new hosts never wait for their timeout. Hosts whose pages wait for their many links to be added
-    count as new, because these pages are in memory.
+    do not count: other new hosts never wait for their timeout. Hosts with a page that is unread count as new, so that
+    any number of hosts with costly pages leaves the places of others free.
     """
 
     def __init__(self, least: int, most: int, urls: int) -> None:
@@ -156,7 +156,7 @@ class HostLeasing:
     async def lease(self) -> None:
         """Leases as many hosts as are needed now, if there are any."""
         asked = time.monotonic()
-        answered = max(0, self.turns.host_slots.answered - self.hosts.adding)
+        answered = self.turns.served
         new = max(0, len(self.hosts) - answered - self.turns.silent)
         self.window.update(
             answered=answered,

@@ -228,7 +228,7 @@ class Reporter:
 
     def _may_keep(self, host: LeasedHost) -> bool:
         """Whether a host may be kept for more of its URLs, since no other host waits to be leased."""
-        others = self.turns.host_slots.answered if host.turn.answered else len(self.hosts)
+        others = self.turns.served if host.turn.answered else len(self.hosts)
         return others < self.window.size and self._may_lease(host)
 
     def _may_lease(self, host: LeasedHost) -> bool:

@@ -56,13 +56,20 @@ def test_it_stays_within_its_bounds(
         assert window.urls == urls or window.size > least
 
 
+class Served:
+    """The shards of a worker."""
+
+    def served(self) -> list[int]:
+        return [0]
+
+
 class Counts:
     """What a lease asks for, and the counts by which it is decided."""
 
-    has_room, answered = True, 200
+    has_room = True
 
-    def __init__(self, hosts: int, adding: int, silent: int) -> None:
-        self.host_slots, self._hosts, self.adding, self.silent = self, hosts, adding, silent
+    def __init__(self, hosts: int, unread: int, silent: int) -> None:
+        self._hosts, self.served, self.silent = hosts, 200 - unread, silent
         self.asked: tuple[int, int] | None = None
 
     def __len__(self) -> int:
@@ -71,16 +78,13 @@ class Counts:
     def next_at(self) -> float:
         return math.inf
 
-    def served(self) -> list[int]:
-        return [0]
-
     async def lease(self, hosts: int, urls: int, shards: list[int], *, new: int, **_: Any) -> list[Lease]:
         self.asked = hosts, new
         return []
 
 
 @pytest.mark.parametrize(
-    ("hosts", "adding", "silent", "asked"),
+    ("hosts", "unread", "silent", "asked"),
     [
         (240, 0, 0, (56, 24)),
         (600, 0, 360, (56, 24)),
@@ -88,10 +92,11 @@ class Counts:
         (900, 150, 600, (206, 0)),
     ],
 )
-def test_silent_hosts_take_no_places_and_those_with_many_links_those_of_new_hosts(
-    hosts: int, adding: int, silent: int, asked: tuple[int, int]
+def test_silent_hosts_take_no_places_and_those_with_unread_pages_those_of_new_hosts(
+    hosts: int, unread: int, silent: int, asked: tuple[int, int]
 ) -> None:
-    counts: Any = Counts(hosts, adding, silent)
+    counts: Any = Counts(hosts, unread, silent)
+    shards: Any = Served()
     safety, window = LeaseSafety(60, 0.3), LeaseWindow(256, 256, 20)
-    asyncio.run(HostLeasing(counts, counts, counts, counts, window, safety, counts, IdleTime()).lease())
+    asyncio.run(HostLeasing(counts, counts, counts, shards, window, safety, counts, IdleTime()).lease())
     assert counts.asked == asked

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 import msgpack
+from cachetools import FIFOCache
 
 from webcrawl.config import ReaderConfig
 from webcrawl.documents import child_process
@@ -32,6 +34,10 @@ logger = logging.getLogger(__name__)
 CHILD = "webcrawl.documents.html.outline_child"
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """Fetching pauses while the waiting pages are larger than this in all."""
+NEW_HOSTS_BYTES = MAX_WAITING_BYTES // 4
+"""Hosts of which no page was read wait while the waiting pages are larger than this in all."""
+_WOKEN = 8
+_HOSTS_REMEMBERED = 10_000
 _MAX_DEATHS = 2
 _RESTART_PAUSES = (0.5, 2.0, 8.0)
 """Seconds between attempts to start the process again: a system may be short of memory for a while."""
@@ -66,6 +72,57 @@ class _Question:
             self.answer.set_result(outline)
 
 
+class KnownHosts:
+    """Which hosts may be asked for a page while many pages wait to be read.
+
+    They are those of which a page was read and none waits. Others wait, in the order in which they came: hundreds of
+    new hosts, each with a page that takes long, then hold up no known host.
+    """
+
+    def __init__(self) -> None:
+        self._read: FIFOCache[str, bool] = FIFOCache(_HOSTS_REMEMBERED)
+        self._being_read = Counter[str]()
+        self._bytes = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def has_room(self, host: str) -> bool:
+        """Returns whether a host may be asked for a page now."""
+        return self._bytes <= NEW_HOSTS_BYTES or (host in self._read and not self._being_read[host])
+
+    async def room(self, host: str) -> None:
+        """Waits until a host may be asked for a page."""
+        while not self.has_room(host):
+            self._waiting.append(woken := asyncio.get_running_loop().create_future())
+            await woken
+
+    @contextmanager
+    def reading(self, host: str, size: int) -> Iterator[None]:
+        """Counts a page of so many bytes that waits or is read."""
+        self._being_read[host] += 1
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
+            self._being_read[host] -= 1
+            if not self._being_read[host]:
+                del self._being_read[host]
+            self.note(host)
+            self._wake()
+
+    def note(self, host: str) -> None:
+        """Notes that a page of a host was read."""
+        self._read[host] = True
+
+    def _wake(self) -> None:
+        """Wakes some hosts that wait, or all when no page does."""
+        number = len(self._waiting) if not self._bytes else _WOKEN * (self._bytes <= NEW_HOSTS_BYTES)
+        while self._waiting and number > 0:
+            if not (woken := self._waiting.popleft()).done():
+                woken.set_result(None)
+                number -= 1
+
+
 class Outlines:
     """The process of one worker and the pages that wait for it; its methods are called in one event loop."""
 
@@ -92,6 +149,7 @@ class Outlines:
         self._serving: asyncio.Task[None] | None = None
         self.bytes = 0
         """The size of the pages that wait."""
+        self.hosts = KnownHosts()
         self._has_given_up = False
         self._has_started = False
 

@@ -8,14 +8,19 @@
 -- each lease
 --   host, token
 -- reply          for each lease, in order: the operator's delay in ms, -1 without one, -2 if the lease was lost
-local delays, expiry = {}, now_ms() + lease_ms
+local delays, kept, expiry = {}, {}, now_ms() + lease_ms
 for i = 1, n_lease do
   local host, token = lease_at(i)
-  if holds(P, H, host, token) then
-    hold(P, H, host, token, expiry)
-    delays[i] = tonumber(redis.call('HGET', turn_key(H, host), 'delay')) or -1
+  local key = turn_key(H, host)
+  local known = redis.call('HMGET', key, 'holder', 'delay')
+  if known[1] == holder(P, H, host, token) and redis.call('HGET', P .. 'lease:' .. host, 'token') == token then
+    redis.call('HSET', key, 'held', expiry)
+    redis.call('PERSIST', key)
+    kept[#kept + 1], kept[#kept + 2] = expiry, host
+    delays[i] = tonumber(known[2]) or -1
   else
     delays[i] = -2
   end
 end
+for from = 1, #kept, 1000 do redis.call('ZADD', P .. 'leases', unpack(kept, from, math.min(from + 999, #kept))) end
 return delays

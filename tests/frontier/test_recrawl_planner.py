@@ -389,6 +389,28 @@ async def test_a_class_that_lacks_fetches_has_pages_before_they_are_due(
     await planner.stop()
 
 
+async def test_the_first_threshold_is_computed_again_in_times_twice_as_long(
+    frontier: Frontier, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first minute showed a hundred times the capacity; later ones would only follow within weeks."""
+    monkeypatch.setattr(recrawl_planner, "_MINUTE", 0.0)
+    stored(uri, 50)
+    planner = planner_of(frontier, uri, Bounds(shortest=SECOND))
+
+    async def threshold_after(minutes: float, visits: int) -> float:
+        planner._beginning = PlannedMinute(began=time.monotonic() - 60 * minutes, visits=visits)
+        await planner._follow(None)
+        return planner._dates.threshold.value
+
+    planner._begins = True
+    first = await threshold_after(1, 100)
+    assert await threshold_after(1.5, 100) < 2 * first, "too soon"
+    assert await threshold_after(100, 100) > 50 * first
+    await threshold_after(3 * DAY / 60, 10_000)
+    assert not planner._begins
+    await planner.stop()
+
+
 async def test_a_date_that_was_set_is_waited_for_and_not_moved(frontier: Frontier, uri: str) -> None:
     """The threshold would put the first page off, and have the second fetched early."""
     stored(uri, 1, age=timedelta())

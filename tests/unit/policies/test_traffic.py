@@ -57,6 +57,17 @@ def test_a_class_that_had_no_urls_makes_up_for_the_latest_fetches_only() -> None
     assert fetch(shares, 5_000)["update-chk"] - 2_500 <= 1_100
 
 
+def test_what_a_class_lacks_is_of_the_whole_crawl_and_of_all_tables() -> None:
+    parts = {"coverage-get": 3, "update-chk": 1}
+    traffic = Traffic({**parts, "own.test": parts})
+    for fetches in (0, 40):
+        traffic.update({"": {"coverage-get": fetches}, "own.test": {"update-chk": fetches // 2}}, 2, {})
+    counts = traffic.counts("update-chk")
+    assert (counts.fetched, counts.wanted) == (20, 15)
+    assert counts.missing == 10 - 15
+    assert abs(traffic.counts("freshness-chk").wanted) < 1e-6, "it has no share"
+
+
 def test_hosts_of_a_domain_have_its_shares() -> None:
     traffic = Traffic({"coverage-get": 1, "own.org": {"update-chk": 1}})
     hosts = [

@@ -85,13 +85,15 @@ def test_a_crawl_of_a_page_imports_only_what_it_uses(
     web.put("127.0.1.1", "/", "<title>home</title><p>A page.</p>")
     seeds = f"seeds={web.url('127.0.1.1')}"
     settings = ("-s", f"DATA_DIR={tmp_path}", "-s", f"DNS_SERVERS={NO_NAMES}")
-    command = [sys.executable, "-c", PROGRAM, "crawl", "broad", "-a", seeds, *settings]
+    program = f"{PROGRAM}    import gc; print(gc.isenabled(), *gc.get_threshold())"
+    command = [sys.executable, "-c", program, "crawl", "broad", "-a", seeds, *settings]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=180, check=True)
     *_, last = done.stderr.splitlines()
     imported = set(last.split())
     assert {"webcrawl.engine.embedded", "httptools", "sqlalchemy"} <= imported
     assert "/" in web.paths("127.0.1.1")
     assert imported & UNUSED == set()
+    assert done.stdout.splitlines()[-1] == "True 100000 1 1", "garbage is collected again once the crawl runs"
 
 
 def test_the_keeper_of_an_engine_imports_little() -> None:

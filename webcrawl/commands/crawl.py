@@ -85,6 +85,7 @@ class Command(ScrapyCrawl):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if len(args) != 1:
             raise UsageError("give one spider, or URLs such as https://example.org/")
+        gc.disable()  # until the spider opens: modules and components are no garbage, and searching them takes 0.06 s
         try:
             check_packages()
             assert self.crawler_process is not None and self.settings is not None
@@ -165,6 +166,7 @@ def _collect_garbage_rarely() -> None:
     """
     gc.freeze()
     gc.set_threshold(100_000, 1, 1)
+    gc.enable()
 
 
 def _stop_at_eof() -> None:

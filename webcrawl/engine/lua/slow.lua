@@ -28,4 +28,5 @@ local sunk, wide = redis.call('ZCARD', P .. 'slots'), redis.call('ZCARD', P .. '
 for _, owner in ipairs(sunk > 0 and known or {}) do
   if redis.call('ZSCORE', P .. 'slots', owner) then sunk = sunk - 1 end
 end
-return {better, sunk, wide, redis.call('ZRANGE', P .. 'wide_slots', 0, SOME - 1)}
+local some = redis.call('ZRANGE', P .. 'wide_slots', 0, SOME - 1)
+return {better, sunk, wide, some}

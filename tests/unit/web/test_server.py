@@ -65,7 +65,11 @@ async def received(connection: Connected) -> bytes:
 
 def test_uvicorn_has_the_parts_that_connections_use() -> None:
     """They are not documented. If this fails with another version, `_Connection` has to be read beside its code."""
-    connection = server._Connection(uvicorn.Config(Answering()), ServerState(), {}, cast(Any, None))
+
+    async def made() -> server._Connection:
+        return server._Connection(uvicorn.Config(Answering()), ServerState(), {})
+
+    connection = asyncio.run(made())
     assert isinstance(connection.connections, set) and connection.cycle is None
     assert {"loop", "transport"} <= vars(connection).keys()
     assert "response_complete" in RequestResponseCycle.__init__.__code__.co_names

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 import msgpack
 from cachetools import FIFOCache
@@ -36,6 +37,8 @@ MAX_WAITING_BYTES = 16 * 1024 * 1024
 """Fetching pauses while the waiting pages are larger than this in all."""
 NEW_HOSTS_BYTES = MAX_WAITING_BYTES // 4
 """Hosts of which no page was read wait while the waiting pages are larger than this in all."""
+OWN_BYTES = 64 * 1024
+"""The most bytes of waiting pages of a known host that is asked for further pages meanwhile."""
 _WOKEN = 8
 _HOSTS_REMEMBERED = 10_000
 _MAX_DEATHS = 2
@@ -75,52 +78,60 @@ class _Question:
 class KnownHosts:
     """Which hosts may be asked for a page while many pages wait to be read.
 
-    They are those of which a page was read and none waits. Others wait, in the order in which they came: hundreds of
-    new hosts, each with a page that takes long, then hold up no known host.
+    They are those of which a page was read, and of which at most OWN_BYTES wait. Others wait, in the order in which
+    they came: hundreds of new hosts, each with a page that takes long, then hold up no known host.
     """
 
     def __init__(self) -> None:
         self._read: FIFOCache[str, bool] = FIFOCache(_HOSTS_REMEMBERED)
         self._being_read = Counter[str]()
+        """Bytes of the waiting pages by host."""
         self._bytes = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: dict[asyncio.Future[None], str] = {}
+        """The hosts that wait."""
 
     def has_room(self, host: str) -> bool:
         """Returns whether a host may be asked for a page now."""
-        return self._bytes <= NEW_HOSTS_BYTES or (host in self._read and not self._being_read[host])
+        return self._bytes <= NEW_HOSTS_BYTES or (host in self._read and self._being_read[host] <= OWN_BYTES)
 
     async def room(self, host: str) -> None:
         """Waits until a host may be asked for a page."""
         while not self.has_room(host):
-            self._waiting.append(woken := asyncio.get_running_loop().create_future())
-            await woken
+            self._waiting[woken := asyncio.get_running_loop().create_future()] = host
+            try:
+                await woken
+            finally:
+                self._waiting.pop(woken, None)
 
     @contextmanager
     def reading(self, host: str, size: int) -> Iterator[None]:
         """Counts a page of so many bytes that waits or is read."""
-        self._being_read[host] += 1
+        self._being_read[host] += size
         self._bytes += size
         try:
             yield
         finally:
             self._bytes -= size
-            self._being_read[host] -= 1
+            self._being_read[host] -= size
             if not self._being_read[host]:
                 del self._being_read[host]
             self.note(host)
-            self._wake()
+            self._wake(host)
 
     def note(self, host: str) -> None:
         """Notes that a page of a host was read."""
         self._read[host] = True
 
-    def _wake(self) -> None:
-        """Wakes some hosts that wait, or all when no page does."""
+    def _wake(self, known: str) -> None:
+        """Wakes some hosts that wait, or all when no page does; and the host of which a page was read."""
         number = len(self._waiting) if not self._bytes else _WOKEN * (self._bytes <= NEW_HOSTS_BYTES)
-        while self._waiting and number > 0:
-            if not (woken := self._waiting.popleft()).done():
-                woken.set_result(None)
-                number -= 1
+        woken = [
+            *islice(self._waiting, number),
+            *(wait for wait, host in self._waiting.items() if host == known),
+        ]
+        for wait in woken:
+            if self._waiting.pop(wait, None) is not None and not wait.done():
+                wait.set_result(None)
 
 
 class Outlines:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from hypothesis import given, strategies as st
 
 from tests.pacing import run
-from webcrawl.documents.html.outline_process import NEW_HOSTS_BYTES, KnownHosts
+from webcrawl.documents.html.outline_process import NEW_HOSTS_BYTES, OWN_BYTES, KnownHosts
 
 KNOWN, NEW, OTHER = "http://known.example", "http://new.example", "http://other.example"
 
@@ -21,9 +21,26 @@ def test_known_hosts_have_room_while_new_ones_wait() -> None:
         assert hosts.has_room(KNOWN)
         assert not hosts.has_room(NEW)
         assert not hosts.has_room(OTHER), "a page of it waits"
-        with hosts.reading(KNOWN, 10):
-            assert not hosts.has_room(KNOWN)
+        with hosts.reading(KNOWN, OWN_BYTES):
+            assert hosts.has_room(KNOWN)
+            with hosts.reading(KNOWN, 1):
+                assert not hosts.has_room(KNOWN)
     assert hosts.has_room(NEW)
+
+
+def test_a_host_that_waits_goes_on_when_its_own_page_was_read() -> None:
+    hosts = KnownHosts()
+
+    async def crawl() -> None:
+        with hosts.reading(OTHER, 2 * NEW_HOSTS_BYTES):
+            with hosts.reading(KNOWN, OWN_BYTES + 1):
+                new, known = (asyncio.ensure_future(hosts.room(host)) for host in (NEW, KNOWN))
+                await asyncio.sleep(0)
+            await asyncio.wait_for(known, 60)
+            assert not new.done()
+        await asyncio.wait_for(new, 60)
+
+    run(crawl())
 
 
 sizes = st.lists(st.integers(0, 2 * NEW_HOSTS_BYTES), min_size=1, max_size=30)

@@ -288,6 +288,11 @@ class Engine:
         commands = [Command(key, ("HGETALL", key)) for key in keys]
         return _replies(["HGETALL"] * len(commands), await self._send(commands))
 
+    async def any_exist(self, groups: Sequence[Sequence[str]]) -> list[bool]:
+        """Whether any key of each group exists; the keys of a group are in one slot."""
+        commands = [Command(group[0], ("EXISTS", *group)) for group in groups]
+        return [number > 0 for number in _replies(["EXISTS"] * len(commands), await self._send(commands))]
+
     async def close(self) -> None:
         if isinstance(self._group, SentinelPrimary):
             await self._group.close()

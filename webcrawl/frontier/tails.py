@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from webcrawl.config import OBJECT_STORES
@@ -34,6 +35,8 @@ _READS_AT_ONCE = 16
 _POLL_SECONDS, _LONGEST_POLL = 0.25, 1.0
 _LONGEST_HOLD = 5.0
 _MARKER = "segments of one crawl"
+_OF_PLANS = ("spilling", "hungry", "condemned", "unused")
+"""The keys of a shard from which plan_spill.lua makes a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,11 @@ class Tails:
         await self._engine.run(call)
         return entries or []
 
+    async def _with_work(self, shards: Sequence[int]) -> list[int]:
+        """Returns the shards for which there may be a plan; a look is much cheaper than a plan."""
+        groups = [[self._keys.queue(shard)[0] + name for name in _OF_PLANS] for shard in shards]
+        return list(compress(shards, await self._engine.any_exist(groups)))
+
     async def plan(self, shards: Sequence[int]) -> list[SpillPlan]:
         """Returns the spill work of these shards."""
         names = [uuid.uuid4().hex[:16] for _ in shards]
@@ -205,7 +213,7 @@ class Tails:
         hold = 0.0
         while True:
             try:
-                plans = [plan for plan in await self.plan(shards()) if plan]
+                plans = [plan for plan in await self.plan(await self._with_work(shards())) if plan]
                 await _all(self.carry_out(plan) for plan in plans)
                 if hold and plans:
                     logger.warning("The store of queues is available again; the crawl continues.")

@@ -13,7 +13,7 @@ import random
 import re
 import socket
 import string
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from benchmarks.hostile_tls import ENCRYPTED
 from benchmarks.servers import Names, RequestLog, listening, serve_web
 
 HOSTS, PAGES = 10, 40
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @cache
@@ -61,62 +62,42 @@ async def no_such_names(asked: Asked) -> None:
 
 
 @cache
-def silent_port() -> int:
-    """A port of all addresses of loopback at which no connection is ever made: those that wait are as many as may."""
-    silent = listening(0)
-    silent.listen(0)
-    port: int = silent.getsockname()[1]
-    for _ in range(4):
-        waiting = socket.socket()
+def silent() -> list[socket.socket]:
+    """Listens at a port of loopback at which no connection is ever made: those that wait are as many as may."""
+    sockets = [listening(0), *(socket.socket() for _ in range(4))]
+    sockets[0].listen(0)
+    for waiting in sockets[1:]:
         waiting.setblocking(False)
-        waiting.connect_ex(("127.0.0.1", port))
-        _OPEN.append(waiting)
-    _OPEN.append(silent)
-    return port
-
-
-_OPEN: list[socket.socket] = []
+        waiting.connect_ex(("127.0.0.1", sockets[0].getsockname()[1]))
+    return sockets
 
 
 async def many_addresses(asked: Asked) -> None:
     """Hosts whose 50 addresses refuse all connections, or do not answer, by turns."""
-    ports = 1, silent_port()
+    ports = 1, silent()[0].getsockname()[1]
     await asked.link(f"http://many{number}.test:{ports[number % 2]}/" for number in range(600))
-
-
-@cache
-def slow_feed(*, is_one_item: bool) -> bytes:
-    items = (
-        b"<item>" + b"<a/><b/>" * 1_000_000 + b"</item>"
-        if is_one_item
-        else b"<item><a/><b/></item>" * 400_000
-    )
-    return b'<?xml version="1.0"?><rss version="2.0"><channel>' + items + b"</channel></rss>"
 
 
 async def slow_feeds(asked: Asked) -> None:
     if asked.path == "/":
         await asked.link(f"/{number}.rss" for number in range(20))
     else:
-        is_odd = asked.path.removesuffix(".rss")[-1:] in ("1", "3", "5", "7", "9")
-        await asked.say(slow_feed(is_one_item=is_odd), "application/rss+xml")
+        items = b"<item><a/><b/></item>" * 400_000
+        if asked.path.removesuffix(".rss")[-1:] in ("1", "3", "5", "7", "9"):
+            items = b"<item>" + b"<a/><b/>" * 1_000_000 + b"</item>"
+        feed = b'<?xml version="1.0"?><rss version="2.0"><channel>%b</channel></rss>' % items
+        await asked.say(feed, "application/rss+xml")
 
 
-async def endless_heads(asked: Asked) -> None:
-    while True:
-        await asked.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000)
+def endless(start: bytes, again: bytes) -> Callable[[Asked], Awaitable[None]]:
+    """Answers with some bytes, and then with others without end."""
 
+    async def answer(asked: Asked) -> None:
+        await asked.send(start)
+        while not asked.stream.is_closing():
+            await asked.send(again)
 
-async def endless_chunks(asked: Asked) -> None:
-    await asked.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        await asked.send(b"1\r\na\r\n" * 16_000)
-
-
-async def endless_extension(asked: Asked) -> None:
-    await asked.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n1;")
-    while True:
-        await asked.send(b"a=b;" * 16_000)
+    return answer
 
 
 async def slow_heads(asked: Asked) -> None:
@@ -173,9 +154,7 @@ async def endless_bodies(asked: Asked) -> None:
         b"200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=a",
         b"101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade",
     )[asked.host % 4]
-    await asked.send(b"HTTP/1.1 " + head + b"\r\n\r\n")
-    while not asked.stream.is_closing():
-        await asked.send(b"data: 1\n\n" * 8_000)
+    await endless(b"HTTP/1.1 %b\r\n\r\n" % head, b"data: 1\n\n" * 8_000)(asked)
 
 
 async def many_domains(asked: Asked) -> None:
@@ -190,9 +169,16 @@ ATTACKS = {
     "domains": Attack("3,000 links to domains whose nameservers never answer", silent_domains),
     "nonexistent": Attack("200,000 links to names that do not exist", no_such_names),
     "xml": Attack("20 feeds of 8 MB that each keep a reader busy until its time limit", slow_feeds),
-    "continue": Attack("Endless responses 100 Continue at full speed", endless_heads),
-    "chunks": Attack("An endless body in chunks of one byte at full speed", endless_chunks),
-    "extensions": Attack("4 endless extensions of a chunk at full speed", endless_extension, hosts=4),
+    "continue": Attack(
+        "Endless responses 100 Continue at full speed",
+        endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000),
+    ),
+    "chunks": Attack(
+        "An endless body in chunks of one byte at full speed", endless(CHUNKED, b"1\r\na\r\n" * 16_000)
+    ),
+    "extensions": Attack(
+        "4 endless extensions of a chunk at full speed", endless(CHUNKED + b"1;", b"a=b;" * 16_000), hosts=4
+    ),
     "slow": Attack("100 hosts whose pages trickle, but not their robots.txt", slow_heads, hosts=100),
     "frames": Attack("4 hosts with a page of 400,000 frames", many_frames, hosts=4),
     "anchors": Attack("40 hosts with a page of 8 MB of <a>", nested_anchors, hosts=40),
@@ -224,20 +210,13 @@ def address(name: str) -> bytes | None:
     return bytes([127, 20 if host[1] == "honest" else 21, int(host[2]) >> 8, int(host[2]) & 255])
 
 
-def lateness(name: str) -> float:
-    """The seconds after which a name is answered."""
-    return 2.0 if name.startswith("many") else 0.0
-
-
-def honest_page(path: str) -> bytes:
+async def honest(asked: Asked) -> None:
     """Page /0 links to all others."""
+    path = asked.path
     links = "".join(f'<a href="/{number}">{number}</a>\n' for number in range(1, PAGES) if path == "/0")
     words = f"A paragraph of page {path} with some text in it. " * 60
-    return f"<!doctype html><html lang=en><title>Page {path}</title>{links}<p>{words}</html>".encode()
-
-
-async def honest(asked: Asked) -> None:
-    await asked.say(honest_page(asked.path))
+    page = f"<!doctype html><html lang=en><title>Page {path}</title>{links}<p>{words}</html>"
+    await asked.say(page.encode())
 
 
 async def serve(name: str, port: int, names: int, file: Path, ready: Callable[[], None]) -> None:
@@ -255,4 +234,4 @@ async def serve(name: str, port: int, names: int, file: Path, ready: Callable[[]
         else:
             await attack.answer(asked)
 
-    await serve_web(respond, port, Names(address, lateness), names, ready)
+    await serve_web(respond, port, Names(address, lambda name: 2.0 * name.startswith("many")), names, ready)

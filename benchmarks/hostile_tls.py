@@ -28,17 +28,11 @@ def _starting(attack: Callable[..., Awaitable[None]]) -> asyncio.Future[asyncio.
     return asyncio.ensure_future(asyncio.start_server(answer, "0.0.0.0", 0))
 
 
-async def port_of(attack: Callable[..., Awaitable[None]]) -> int:
-    """Returns the port of all addresses at which this process attacks."""
-    server = await _starting(attack)
-    port: int = server.sockets[0].getsockname()[1]
-    return port
-
-
 async def encrypted(asked: Asked) -> None:
     """Links to the TLS ports of the same host: one floods with tickets, the other one with records of one byte."""
     name = asked.authority.partition(":")[0]
-    ports = [await port_of(attack) for attack in (tickets, one_byte_records)]
+    servers = [await _starting(attack) for attack in (tickets, one_byte_records)]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
     await asked.link(f"https://{name}:{port}/{number}" for number in range(20) for port in ports)
 
 

@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -27,12 +27,16 @@ from webcrawl.crawler.signals import send
 from webcrawl.documents.body import Body, BodyWriter
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BrokenTransfer
+from webcrawl.hosts.duty_cycle import DutyCycle
 
 logger = logging.getLogger(__name__)
 
 NextChunk: TypeAlias = Callable[[], Awaitable[bytes]]
 """Returns the next bytes of a body, or b"" at its end; raises TimeoutError when the time is up."""
 
+_LARGE_BYTES = 1024 * 1024
+_LARGE_SHARE = 0.5
+"""The largest share of time in which longer bodies are written, one after the other; others then come in between."""
 _CLEANUP_SECONDS = 5.0
 """Seconds that closing a connection may take after the timeout."""
 # most pages of a host come from one address
@@ -106,6 +110,7 @@ class BodyReceiver:
         self._sizes = session.sizes
         self._spool, self._budget = session.fetch.spool, session.bodies
         self._timeout = session.fetch.timeout
+        self._large = DutyCycle(_LARGE_SHARE)
         self._maxsize = session.fetch.maxsize
         self._observed = session.observed
         self._warnsize = session.fetch.warnsize
@@ -171,7 +176,8 @@ class BodyReceiver:
                 raise DownloadCancelledError(f"{request.url} is larger than DOWNLOAD_MAXSIZE {limit}")
             if writer.is_full:
                 await self._budget.room(writer, until)
-                await asyncio.to_thread(writer.spill)
+                async with self._large.turn() if writer.size > _LARGE_BYTES else nullcontext():
+                    await asyncio.to_thread(writer.spill)
         return None, None
 
     def _limit(self, request: Request) -> float:

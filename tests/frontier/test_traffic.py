@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.pages import all_done, page, urls_of
 from tests.frontier.spilling import HOST, fetch, serve, spilling
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, LeaseReport, Settlement
@@ -274,6 +275,30 @@ async def test_a_request_for_a_url_that_was_seen_is_an_update(frontier: Frontier
     (lease,) = await frontier.lease(1, 3)
     classes = [(url.path, url.fetch_class) for url in lease.urls]
     assert classes == [("/known", "coverage-get"), ("/known", "update-chk"), ("/new", "coverage-get")]
+
+
+async def test_hosts_of_one_class_that_a_worker_holds_do_not_keep_out_those_of_another(
+    frontier_of: Frontiers,
+) -> None:
+    """The worker holds as many hosts that have answered as it may, and hands out nothing."""
+    frontier = frontier_of("crawl", "w", shards=1, traffic=Traffic(SHARES))
+    await split(frontier)
+    others = [f"http://h{n}.test" for n in range(12)]
+    await frontier.add([page(f"{host}/") for host in (*others, "http://late.test")])
+    for lease in await frontier.lease(13, 1):
+        lease.answered = True
+        await frontier.release(lease, all_done(lease))
+    for host in others:
+        await frontier.add(candidates(host, ["coverage-get"], 30))
+    consumer = Consumer(frontier, lambda url: page_with(), lease_hosts=8, most_lease_hosts=8)
+    consumer.stopped = True
+    consumer.start()
+    hosts = consumer.worker.hosts
+    await consumer.until(lambda: len(hosts) >= 8)
+    await frontier.add(candidates("http://late.test", ["update-chk"], 3))
+    await consumer.until(lambda: hosts.hosts_of_classes()["update-chk"] > 0)
+    assert hosts.hosts_of_classes()["coverage-get"] <= 9
+    await consumer.stop()
 
 
 @pytest.mark.parametrize("hot", [0, 8])

@@ -166,7 +166,7 @@ class HostLeasing:
         )
         hosts, new = self.window.room(answered=answered, new=new)
         enough_of = frozenset[str]()
-        if not (hosts or new) and self.frontier.traffic is not None:
+        if not hosts and self.frontier.traffic is not None:
             hosts, enough_of = self._room_of_classes(asked)
         if not (hosts or new) or not self._polling.is_due or not self.safety.may_lease(asked):
             return

@@ -175,7 +175,7 @@ def _collect_garbage_rarely() -> None:
 def _give_back_memory_often() -> None:
     """Returns free memory to the system now, and each second from now on, which takes 0.5 ms.
 
-    The C library keeps the memory of pages that were in work at the same time: 25 of 189 MB with all pipelines.
+    The C library keeps the memory of pages that were in work at the same time: 13 of 195 MB with all pipelines.
     """
     give_back_memory()
     asyncio.get_running_loop().call_later(_GIVE_BACK_SECONDS, _give_back_memory_often)

@@ -20,8 +20,6 @@ Words: TypeAlias = Sequence[str | bytes | int | float]
 """A command and its arguments."""
 
 _SERIALIZER = HiredisRespSerializer()
-_AT_ONCE = 16_384
-"""Bytes that are written without waiting. The transport's buffer, which is empty before, takes four times as many."""
 _SENT_TOGETHER = 131_072
 """Bytes of commands after which replies are awaited.
 
@@ -71,11 +69,8 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
     async def release(self, connection: Any) -> None:
         """Returns a connection to the pool."""
         try:
-            # not by redis-py, which takes a lock and counts for observers
-            self._in_use_connections.remove(connection)
-            if connection.should_reconnect():
-                await connection.disconnect()
-            self._available_connections.append(connection)
+            # not that of the pool that waits, which has turns of its own
+            await redis.asyncio.ConnectionPool.release(self, connection)
         finally:
             self._turns.release()
 
@@ -114,7 +109,7 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
         try:
             replies: list[Any] = []
             for packed in _groups(map(_packed, commands)):
-                await _send(connection, b"".join(packed))
+                await connection.send_packed_command(b"".join(packed))
                 end = len(replies) + len(packed)
                 while len(replies) < end:
                     async with asyncio.timeout(connection.socket_timeout):
@@ -125,14 +120,6 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
             raise RedisTimeoutError("the server does not answer in time") from error
         finally:
             await self.release(connection)
-
-
-async def _send(connection: Any, packed: bytes) -> None:
-    """Sends packed commands, large ones within `socket_timeout`; redis-py starts a task and a timer for all."""
-    if len(packed) > _AT_ONCE or connection.health_check_interval:
-        await connection.send_packed_command(packed)
-    else:
-        connection._writer.write(packed)
 
 
 def _packed(words: Words) -> bytes:

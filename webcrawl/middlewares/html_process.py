@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import host_of, is_robots
+from webcrawl.crawler.access import is_robots, tasks_of
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
 from webcrawl.crawler.responses import length_of
@@ -42,8 +42,8 @@ class HtmlProcessMiddleware(SessionComponent):
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
         if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400 or is_robots(request):
-            if not is_robots(request):
-                self._outlines.hosts.note(host_of(request))
+            if host := self._leased_host(request):
+                self._outlines.hosts.note(host)
             return response
         if self._session.components.read_tree:
             return response
@@ -51,6 +51,11 @@ class HtmlProcessMiddleware(SessionComponent):
         if not is_html(document.mime_type):
             return response
         return self._outlined(request, response, answer, document)
+
+    def _leased_host(self, request: Request) -> str:
+        """Returns the host of a request from the frontier, or "": only these wait for other pages to be read."""
+        leased = tasks_of(self._crawler).leased(request)
+        return leased.host if leased else ""
 
     async def _outlined(
         self, request: Request, response: Response, answer: Response, document: Document
@@ -63,7 +68,9 @@ class HtmlProcessMiddleware(SessionComponent):
                 self._session.turns.aside(),
                 self._session.turns.unread_page(),
                 # a large page does not wait for the process that reads all others
-                self._outlines.hosts.reading(host_of(request), 0 if is_large(document) else len(document)),
+                self._outlines.hosts.reading(
+                    self._leased_host(request), 0 if is_large(document) else len(document)
+                ),
             ):
                 outline = await self._outlines.read(
                     document,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import Sequence
@@ -142,15 +143,20 @@ class HTTPDownloadHandler(SessionComponent):
         way = Way(target.server, proxy_at(proxy) if proxy else None)
         if proxy is not None and is_address(target.server.host):
             self._guard.check(target.server.host, hostname=target.server.host, port=target.server.port)
-        connection, timeout = None, sending.timeout
-        end = asyncio.get_running_loop().time() + timeout if timeout else None
+        connection, timeout, loop = None, sending.timeout, asyncio.get_running_loop()
+        end = loop.time() + timeout if timeout else None
         seconds = head_timeout(request, timeout)
+        is_short = seconds is not None and seconds != timeout
         sending.timeout = seconds or timeout
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 connection = await self._pool.take(way)
                 before = connection.received
+                if is_short:  # the wait for a turn is not the host's
+                    limit.reschedule(end)
                 sent = await self._send(request, way, target, connection, sending)
+                if is_short and seconds:
+                    limit.reschedule(min(end or math.inf, loop.time() + seconds))
                 head = await connection.head()
             sending.timeout = timeout
             request.meta["download_latency"] = sending.latency()

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from webcrawl.crawler.access import is_robots, tasks_of
+from webcrawl.crawler.access import host_of, is_robots
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.crawler.pages.from_response import answer_of, document_of, keep_outline
 from webcrawl.crawler.responses import length_of
@@ -17,7 +17,7 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.timed_parse import is_large
-from webcrawl.errors import UnreadableDocument
+from webcrawl.errors import InvalidURL, UnreadableDocument
 from webcrawl.frontier import RecentCache
 
 LEAST_BYTES = 4_096
@@ -42,7 +42,7 @@ class HtmlProcessMiddleware(SessionComponent):
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
         if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400 or is_robots(request):
-            if host := self._leased_host(request):
+            if host := _host_of(request):
                 self._outlines.hosts.note(host)
             return response
         if self._session.components.read_tree:
@@ -51,11 +51,6 @@ class HtmlProcessMiddleware(SessionComponent):
         if not is_html(document.mime_type):
             return response
         return self._outlined(request, response, answer, document)
-
-    def _leased_host(self, request: Request) -> str:
-        """Returns the host of a request from the frontier, or "": only these wait for other pages to be read."""
-        leased = tasks_of(self._crawler).leased(request)
-        return leased.host if leased else ""
 
     async def _outlined(
         self, request: Request, response: Response, answer: Response, document: Document
@@ -68,9 +63,7 @@ class HtmlProcessMiddleware(SessionComponent):
                 self._session.turns.aside(),
                 self._session.turns.unread_page(),
                 # a large page does not wait for the process that reads all others
-                self._outlines.hosts.reading(
-                    self._leased_host(request), 0 if is_large(document) else len(document)
-                ),
+                self._outlines.hosts.reading(_host_of(request), 0 if is_large(document) else len(document)),
             ):
                 outline = await self._outlines.read(
                     document,
@@ -84,3 +77,11 @@ class HtmlProcessMiddleware(SessionComponent):
             if outline is not None:
                 keep_outline(answer, outline)
         return response
+
+
+def _host_of(request: Request) -> str:
+    """Returns the host of a request; "" for a local file, which has none."""
+    try:
+        return host_of(request)
+    except InvalidURL:
+        return ""

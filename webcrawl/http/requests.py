@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from webcrawl.http.heads import Field
 
@@ -85,26 +85,30 @@ def target_of(url: str) -> RequestTarget:
 @lru_cache(maxsize=1024)
 def origin_of(url: str) -> Origin:
     """Returns the server of a URL without path; raises ValueError."""
-    parts = urlsplit(url)
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or not parts.netloc.isascii():
+    origin = _origin(url, DEFAULT_PORTS)
+    if origin is None:
         raise ValueError(f"not a URL of http or https: {url!r}")
-    return _origin(parts, parts.hostname)
+    return origin
 
 
 @lru_cache(maxsize=1024)
 def proxy_at(url: str) -> Origin:
     """Returns the proxy of a URL; raises ValueError, without the URL, which may contain a password."""
-    parts = urlsplit(url)
-    if parts.scheme not in PROXY_PORTS or not parts.hostname or not parts.netloc.isascii():
+    origin = _origin(url, PROXY_PORTS)
+    if origin is None:
         raise ValueError(f"not the URL of a proxy of {', '.join(PROXY_PORTS)}")
-    return _origin(parts, parts.hostname)
+    return origin
 
 
-def _origin(parts: SplitResult, host: str) -> Origin:
+def _origin(url: str, ports: Mapping[str, int]) -> Origin | None:
+    """Returns the server of a URL with a scheme of `ports`, its default ports; None for other URLs."""
+    parts = urlsplit(url)
+    if parts.scheme not in ports or not parts.hostname or not parts.netloc.isascii():
+        return None
     user = parts.netloc.rpartition("@")[0]
     name, _, password = user.partition(":")
     login = (unquote_to_bytes(name), unquote_to_bytes(password)) if user else None
-    return Origin(parts.scheme, host, parts.port or PROXY_PORTS[parts.scheme], login)
+    return Origin(parts.scheme, parts.hostname, parts.port or ports[parts.scheme], login)
 
 
 def expects_continue(fields: Iterable[Field]) -> bool:

@@ -146,17 +146,17 @@ class HTTPDownloadHandler(SessionComponent):
         connection, timeout, loop = None, sending.timeout, asyncio.get_running_loop()
         end = loop.time() + timeout if timeout else None
         seconds = head_timeout(request, timeout)
-        is_short = seconds is not None and seconds != timeout
+        short = None if seconds == timeout else seconds
         sending.timeout = seconds or timeout
         try:
             async with asyncio.timeout(seconds) as limit:
                 connection = await self._pool.take(way)
                 before = connection.received
-                if is_short:  # the wait for a turn is not the host's
+                if short:  # the wait for a turn is not the host's
                     limit.reschedule(end)
                 sent = await self._send(request, way, target, connection, sending)
-                if is_short and seconds:
-                    limit.reschedule(min(end or math.inf, loop.time() + seconds))
+                if short:
+                    limit.reschedule(min(end or math.inf, loop.time() + short))
                 head = await connection.head()
             sending.timeout = timeout
             request.meta["download_latency"] = sending.latency()

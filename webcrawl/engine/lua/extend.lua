@@ -8,6 +8,7 @@
 -- each lease
 --   host, token
 -- reply          for each lease, in order: the operator's delay in ms, -1 without one, -2 if the lease was lost
+-- `holds` and `hold` for many leases, with a third fewer commands
 local delays, kept, expiry = {}, {}, now_ms() + lease_ms
 for i = 1, n_lease do
   local host, token = lease_at(i)

@@ -34,6 +34,7 @@ USES = {
         "from webcrawl.config.libraries import opentelemetry; opentelemetry()",
     ),
     "dashboard": ("starlette", "from webcrawl.commands.dashboard import check_libraries; check_libraries()"),
+    "service": ("starlette", "from webcrawl.commands.serve import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),

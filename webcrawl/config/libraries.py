@@ -25,6 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "parquet": ("pyarrow",),
     "search": ("tantivy",),
     "dashboard": ("starlette", "jinja2", "uvicorn"),
+    "service": ("starlette", "uvicorn", "msgspec"),
 }
 """Extra -> its modules, for the extras without which a crawl or a command does less."""
 

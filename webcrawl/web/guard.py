@@ -53,7 +53,7 @@ class Guard:
             return PlainTextResponse(text, 421)
         if request.method not in _METHODS:
             return PlainTextResponse("Only GET, HEAD and POST.", 405, {"Allow": ", ".join(_METHODS)})
-        if request.method == "POST" and not _is_same_site(request):
+        if request.method == "POST" and not is_same_site(request):
             return PlainTextResponse("The form was not sent by a page of this dashboard.", 403)
         return None
 
@@ -84,7 +84,7 @@ def set_cookie(response: Response, request: Request, visitor: Visitor) -> None:
     response.set_cookie(name, visitor.cookie, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-def _is_same_site(request: Request) -> bool:
+def is_same_site(request: Request) -> bool:
     """Returns whether a page of this dashboard sent a form, according to the headers of the browser."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:

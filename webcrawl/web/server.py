@@ -1,4 +1,4 @@
-"""The HTTP server of the dashboard, in the event loop of its command."""
+"""The HTTP server of the dashboard and of the API, in the event loop of its command."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from webcrawl.errors import ConfigurationError
-from webcrawl.web.app import Dashboard
 
 _LAST_SECONDS = 3
 _BACKLOG = 128
 _HEAD_SECONDS = 10.0
-_MOST_CONNECTIONS = 500
 _ACCEPT_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    _UvicornProtocol = H11Protocol
+else:  # it stands before either protocol of uvicorn
+    _UvicornProtocol = object
 
 
 def listening(address: str, port: int) -> socket.socket:
@@ -53,7 +57,7 @@ def _check(certificate: str, key: str | None) -> None:
     def passphrase() -> str:
         # otherwise OpenSSL would ask for a passphrase at the terminal, also in a service
         raise ConfigurationError(
-            f"--key {key or certificate}: the key has a passphrase, which nobody could type when the dashboard starts "
+            f"--key {key or certificate}: the key has a passphrase, which nobody could type when the server starts "
             "again. Write it without one: openssl pkey -in KEY -out FILE"
         )
 
@@ -66,21 +70,22 @@ def _check(certificate: str, key: str | None) -> None:
         ) from error
 
 
-class _Connection(H11Protocol):
-    """A connection that ends if the head of a request is not complete in time.
+class TimedHeads(_UvicornProtocol):
+    """Ends a connection of uvicorn if the head of a request is not complete in time.
 
     Above a number of connections, the one that has waited longest for a head ends, and else the new one.
     """
 
+    most_connections = 500
     _limit: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._time_head()
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if len(self.connections) > min(_MOST_CONNECTIONS, descriptors // 2):
-            waiting = [each for each in self.connections if isinstance(each, _Connection) and each._limit]
-            min(waiting, key=_Connection.due).transport.abort()
+        if len(self.connections) > min(self.most_connections, descriptors // 2):
+            waiting = [each for each in self.connections if isinstance(each, TimedHeads) and each._limit]
+            min(waiting, key=TimedHeads.due).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -106,6 +111,10 @@ class _Connection(H11Protocol):
             self._limit = None
 
 
+class DashboardConnection(TimedHeads, H11Protocol):
+    """A connection to the dashboard."""
+
+
 class _Failures:
     """Handles errors of an event loop: one line a minute for connections that cannot be accepted.
 
@@ -120,20 +129,34 @@ class _Failures:
             loop.default_exception_handler(context)
         elif loop.time() >= self._silent_until:
             self._silent_until = loop.time() + _ACCEPT_SECONDS
-            logger.error("The dashboard cannot accept connections: %s", context.get("exception"))
+            logger.error("The server cannot accept connections: %s", context.get("exception"))
+
+
+class ClosingApp(Protocol):
+    """An ASGI application whose `close` ends the answers for which a server would wait when it stops."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Server(uvicorn.Server):
-    """Serves a dashboard until `stop`."""
+    """Serves a dashboard or the API until `stop`."""
 
-    def __init__(self, dashboard: Dashboard, certificate: str | None = None, key: str | None = None) -> None:
+    def __init__(
+        self,
+        app: ClosingApp,
+        certificate: str | None = None,
+        key: str | None = None,
+        connection: type[asyncio.Protocol] = DashboardConnection,
+    ) -> None:
         """Raises ConfigurationError for files that cannot be used."""
         if certificate:
             _check(certificate, key)
-        self._dashboard = dashboard
+        self._app = app
         config = uvicorn.Config(
-            dashboard,
-            http=_Connection,
+            app,
+            http=connection,
             backlog=_BACKLOG,
             ws="none",
             lifespan="off",
@@ -173,7 +196,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._dashboard.close()
+        await self._app.close()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

@@ -64,10 +64,10 @@ async def received(connection: Connected) -> bytes:
 
 
 def test_uvicorn_has_the_parts_that_connections_use() -> None:
-    """They are not documented. If this fails with another version, `_Connection` has to be read beside its code."""
+    """They are not documented. If this fails with another version, `TimedHeads` has to be read beside its code."""
 
-    async def made() -> server._Connection:
-        return server._Connection(uvicorn.Config(Answering()), ServerState(), {})
+    async def made() -> server.DashboardConnection:
+        return server.DashboardConnection(uvicorn.Config(Answering()), ServerState(), {})
 
     connection = asyncio.run(made())
     assert isinstance(connection.connections, set) and connection.cycle is None
@@ -92,7 +92,7 @@ def test_an_unfinished_head_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_connections_are_bounded_and_a_new_one_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(server.DashboardConnection, "most_connections", 3)
 
     async def ask() -> list[bytes]:
         async with serving() as port:
@@ -120,6 +120,6 @@ def test_an_accept_that_fails_is_told_once_a_minute(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.ERROR):
         asyncio.run(fail())
     assert [record.message for record in caplog.records] == [
-        "The dashboard cannot accept connections: [Errno 24] Too many files",
+        "The server cannot accept connections: [Errno 24] Too many files",
         "another",
     ]

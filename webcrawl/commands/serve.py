@@ -1,0 +1,83 @@
+"""`scrapy serve`: serves pages and their metadata to other programs, by HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from webcrawl.config.libraries import optional
+from webcrawl.crawler.command import OpenedCrawlCommand, option
+from webcrawl.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from webcrawl.opened import OpenedCrawl
+    from webcrawl.web.access import Access
+
+_PORT = 8790
+
+
+class Command(OpenedCrawlCommand):
+    """Reads the stores and the engine, also without running crawls."""
+
+    needs_crawl = False
+    takes_crawl = False
+    usage = "[options]"
+    summary = "Serve pages and their metadata to programs, by HTTP"
+    description = "Serve pages and their metadata to other programs: an HTTP API with its description at /"
+    options = (
+        option(
+            "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"
+        ),
+        option("--port", f"by default {_PORT}; 0 takes a free one", type=int, default=_PORT),
+        option(
+            "--tokens",
+            'who may read and act, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
+            type=Path,
+            metavar="FILE",
+        ),
+        option("--name", "a host name of this service; may be repeated", action="append", default=[]),
+        option("--certificate", "TLS certificate (PEM) for HTTPS", metavar="FILE"),
+        option("--key", "its private key (PEM), if not in the same file", metavar="FILE"),
+    )
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        self._project = self.settings.copy()
+        super().run(args, opts)
+
+    def crawl_id(self, args: list[str]) -> str | None:
+        if args:
+            raise UsageError("the service serves all crawls: it takes no arguments")
+        return None
+
+    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        check_libraries()
+        from webcrawl.service.app import create_service
+        from webcrawl.service.server import ServiceConnection
+        from webcrawl.service.service import Service
+        from webcrawl.web.access import Access
+        from webcrawl.web.server import Server, listening
+        from webcrawl.web.starter import CrawlStarter
+
+        if opts.key and not opts.certificate:
+            raise ConfigurationError("--key needs --certificate")
+        access: Access = Access.for_address(opts.bind, opts.tokens, tuple(opts.name))
+        listener = listening(opts.bind, opts.port)
+        service = Service(opened, self.settings, access, CrawlStarter(self._project, opts.set))
+        server = Server(create_service(service), opts.certificate, opts.key, ServiceConnection)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, server.stop)
+        print(f"Service: {server.url(listener)} (Ctrl-C stops it)", flush=True)
+        await server.run(listener)
+
+
+def check_libraries() -> None:
+    """Imports the libraries of the service; raises LibraryMissing."""
+    optional("a web server", "starlette", "service", "starlette.applications")
+    optional("a web server", "uvicorn", "service", "uvicorn")
+    optional("the HTTP API", "msgspec", "service", "msgspec")

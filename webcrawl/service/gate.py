@@ -1,0 +1,96 @@
+"""The middleware around the API: request IDs, allowed hosts, tokens, requests of other sites, security headers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from webcrawl.service.caller import Caller, Callers
+from webcrawl.service.operation import problem_response
+from webcrawl.service.problem import ApiProblem, ProblemKind
+from webcrawl.web.access import Access, WrongTokens
+from webcrawl.web.guard import is_same_site
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SAFE = ("GET", "HEAD")
+_FREE = frozenset({"/", "/openapi.json"})
+"""Paths that need no token."""
+_WRONG_SECONDS = 1.0
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class ServiceGate:
+    """An ASGI application around the API, to which it passes only requests of known callers.
+
+    The state of a request has its `caller` and its `request_id`: that of the header X-Request-Id, or a new one.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, close: Callable[[], Awaitable[None]]) -> None:
+        self._app = app
+        self._access = access
+        self._callers = Callers(access)
+        self._wrong = WrongTokens()
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        given = request.headers.get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        request.state.request_id = request_id
+        send = _with_headers(send, request_id)
+        try:
+            request.state.caller = await self._admit(request)
+        except ApiProblem as problem:
+            await problem_response(problem, request_id)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def close(self) -> None:
+        """Ends what the API keeps open."""
+        await self._close()
+
+    async def _admit(self, request: Request) -> Caller | None:
+        """Returns who sent a request, None for a path that needs no token; raises ApiProblem."""
+        if not self._access.allows_host(request.headers.get("host", "")):
+            raise ApiProblem(ProblemKind.UNKNOWN_HOST)
+        if request.method not in _SAFE and not is_same_site(request):
+            raise ApiProblem(ProblemKind.OTHER_SITE)
+        authorization = request.headers.get("authorization", "")
+        address = request.client.host if request.client else ""
+        if authorization and not self._access.is_open and not self._wrong.may_try(address):
+            raise ApiProblem(
+                ProblemKind.TOO_MANY_REQUESTS, "too many wrong tokens came from this address", retry_after=60
+            )
+        caller = self._callers.of(authorization)
+        if caller is None and request.scope["path"] not in _FREE:
+            if authorization:
+                self._wrong.note(address)
+                await asyncio.sleep(_WRONG_SECONDS)
+            raise ApiProblem(ProblemKind.UNKNOWN_TOKEN)
+        return caller
+
+
+def _with_headers(send: Send, request_id: str) -> Send:
+    async def add(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[Any] = message["headers"]
+            names = {name for name, _ in headers}
+            headers.extend(header for header in _HEADERS if header[0] not in names)
+            headers.append((b"x-request-id", request_id.encode()))
+        await send(message)
+
+    return add

@@ -1,0 +1,49 @@
+"""The connections of the API's server. They are parsed by llhttp (httptools), which is faster than h11."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from webcrawl.service.problem import PROBLEM_JSON, ApiProblem, ProblemKind
+from webcrawl.web.server import TimedHeads
+
+_MOST_HEAD = 64 * 1024
+
+
+class ServiceConnection(TimedHeads, HttpToolsProtocol):  # type: ignore[misc]
+    """A connection that ends if the head of a request is too long, or not complete in time."""
+
+    most_connections = 2_000
+    _in_head = False
+    _head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._head_bytes = self._head_bytes + len(data) if self._in_head else 0
+        if self._head_bytes > _MOST_HEAD and not self.transport.is_closing():
+            self.send_400_response(f"The head has more than {_MOST_HEAD:,} bytes.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        request_id = secrets.token_hex(8)
+        content = msgspec.json.encode(ApiProblem(ProblemKind.BAD_REQUEST, msg).details(request_id))
+        head: Any = [
+            STATUS_LINE[400].rstrip(),
+            b"content-type: " + PROBLEM_JSON.encode(),
+            b"content-length: %d" % len(content),
+            b"x-request-id: " + request_id.encode(),
+            b"connection: close",
+        ]
+        self.transport.write(b"\r\n".join([*head, b"", content]))
+        self.transport.close()

@@ -1,0 +1,61 @@
+"""What the operations of the API share: the opened crawl, the settings, stores, and tasks that run beside requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from scrapy.settings import Settings
+
+from webcrawl.opened import OpenedCrawl
+from webcrawl.service.page_reader import PageReader
+from webcrawl.web.access import Access
+from webcrawl.web.starter import CrawlStarter
+
+logger = logging.getLogger(__name__)
+
+
+class Service:
+    """`opened` is connected to the engine; `settings` are complete, `starter` starts crawls as processes."""
+
+    def __init__(
+        self, opened: OpenedCrawl, settings: Settings, access: Access, starter: CrawlStarter
+    ) -> None:
+        self.opened = opened
+        self.settings = settings
+        self.access = access
+        self.starter = starter
+        self.pages = PageReader(opened)
+        self.closing = asyncio.Event()
+        """Set when the service ends: answers that go on, such as events, end then."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closers: list[Callable[[], Awaitable[None]]] = [self.pages.close]
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Runs work beside requests, until the service ends; logs its failure."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note)
+        return task
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Registers what to call when the service ends, the latest first."""
+        self._closers.append(close)
+
+    async def close(self) -> None:
+        """Ends tasks, and calls what was registered."""
+        self.closing.set()
+        for task in list(self._tasks):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+        while self._closers:
+            await self._closers.pop()()
+
+    def _note(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            logger.error("A task of the service failed", exc_info=error)

@@ -56,8 +56,8 @@ class ApiAnswer:
 class Operation:
     """An endpoint.
 
-    `handle` returns a value, an `ApiAnswer` or a Response of Starlette, and raises `ApiProblem`. Other exceptions of the
-    project become problems: InvalidURL and ConfigurationError bad requests, EngineUnavailable and StoreUnavailable
+    `handle` returns a value, an `ApiAnswer` or a Response of Starlette, and raises `ApiProblem`. Other exceptions of
+    the project become problems: InvalidURL and ConfigurationError bad requests, EngineUnavailable and StoreUnavailable
     `unavailable`; all others `failed`, with a traceback in the log. `answers`: status -> type. `media_type` is that of
     all answers; other than JSON, they have no schema. `problems` are the kinds besides those that each operation has.
     """

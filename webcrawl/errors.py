@@ -34,6 +34,8 @@ CrawlError
 ├── LongWait                 the turn of an IP address or a host will not come soon
 ├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
 ├── Unserializable           a request cannot be stored outside its process
+├── WrongMessage             a message of the live lane cannot be used (also a ValueError)
+├── LiveLaneFull             too many messages wait in the live lane
 │
 │   In webcrawl.crawler.errors, because each also derives from the class of Scrapy in parentheses:
 │
@@ -252,3 +254,15 @@ class Abandoned(CrawlError):
 
 class Unserializable(CrawlError):
     """A request carries a value that cannot be stored outside its process, such as a lambda or an open file."""
+
+
+class WrongMessage(CrawlError, ValueError):
+    """A message of the live lane cannot be used; the text names the field."""
+
+
+class LiveLaneFull(CrawlError):
+    """More messages wait in the live lane than it accepts; try again after `retry_after` seconds."""
+
+    def __init__(self, waiting: int, retry_after: float) -> None:
+        super().__init__(f"{waiting} messages wait in the live lane: try again in {retry_after:.0f} s")
+        self.retry_after = retry_after

@@ -110,6 +110,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
       unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
       asking:<host>                STR   the worker that asks the host for a path that cannot exist, expiring
+      asks                         HASH  URL of the live lane -> those who wait for it (webcrawl.live.asks), as
+                                         MessagePack; not part of a checkpoint
       copying                      STR   the process that writes a checkpoint, expiring
       moved                        LIST  host LF entry: entries that left their lists meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;
@@ -150,9 +152,13 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          known pages that the planner has not counted yet, and late, late_seconds
                                          and freshness of webcrawl.frontier.planning; not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
+      left:<message>               SET   URLs of a message of the live lane that are not finished, by number; expiring
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces
       scope                        SET   scope keys that seeds and redirected seeds opened
+    live:urls                      STREAM  messages of the live lane that are not finished, unless LIVE_STREAM names
+                                         another stream (webcrawl.live); consumer group "live"
+    live:dead                      STREAM  messages that cannot be used: stream, id, error, message (JSON)
 
 A short queue is its hot list. A long one is its hot list, then its parts in the store, then its outbox. When a hot list
 grows too long it is closed, and new entries go to the outbox, which workers write to the store
@@ -189,6 +195,11 @@ from webcrawl.errors import ConfigurationError
 T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
+
+LIVE_URLS, LIVE_DEAD = "live:urls", "live:dead"
+"""The streams of the live lane: messages, and messages that cannot be used."""
+LIVE_GROUP = "live"
+"""The consumer group of the workers of the live lane."""
 
 FORMAT = 11
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""

@@ -69,7 +69,11 @@ class Publisher:
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
         """Appends a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""
-        return await self._pages.put(encoded(row))
+        return await self.publish_encoded(encoded(row))
+
+    async def publish_encoded(self, text: str) -> bool:
+        """Appends a JSON object, such as `encoded` returns."""
+        return await self._pages.put(text)
 
     async def _append(self, pages: list[str]) -> Sequence[bool]:
         try:

@@ -141,6 +141,11 @@ class Worker:
         self._changed.set()
         return True
 
+    def look(self) -> None:
+        """Makes the worker ask the engine for hosts now, because other calls have queued URLs."""
+        self._leasing.retry_now()
+        self._changed.set()
+
     def keep_date(self, url: str, seconds: float) -> bool:
         """Keeps the date of a spider for a stored page in the plan; returns whether the plan keeps it."""
         return self._planner is not None and self._planner.keep_date(url, seconds)

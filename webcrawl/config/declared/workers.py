@@ -146,5 +146,13 @@ GROUP = SettingGroup(
         values=Choice(("exact", "bloom")),
         example="bloom",
     ),
+    Setting(
+        "LIVE_STREAM",
+        "live:urls",
+        "The stream of the engine from which the spider `live` takes URLs; see "
+        "[Put a stream in](../howto/put-a-stream-in.md). Finished messages are deleted, so no other consumer group "
+        "should read it.",
+        example="orders:urls",
+    ),
     intro="See [Crawl with many workers](../start/many-machines.md) and [Frontier](../guide/frontier.md).",
 )

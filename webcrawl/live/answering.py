@@ -1,0 +1,135 @@
+"""What a worker of the live lane does with the outcome of a URL: an event for everybody, or the next hop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from webcrawl.crawler.session import Session
+from webcrawl.engine.keys import LIVE_GROUP
+from webcrawl.engine.replication import Command
+from webcrawl.errors import InvalidURL
+from webcrawl.live.asks import LiveAsk, Asks, WantedURL
+from webcrawl.live.events import FILTERED, INVALID, REDIRECTS, LiveAnswer, events
+from webcrawl.live.stored import StoredChain, StoredChains
+from webcrawl.stores.listeners import Publisher
+from webcrawl.urls.canonical import normalize
+
+logger = logging.getLogger(__name__)
+
+
+class Answering:
+    """Asks for URLs in the frontier, and answers those who asked.
+
+    most_hops  the redirects that are followed
+    stream     LIVE_STREAM
+    look       is called when the frontier has new URLs
+    extra      returns the `extra` of the queue entry of an ask
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        stream: str,
+        most_hops: int,
+        look: Callable[[], None],
+        extra: Callable[[LiveAsk], bytes | None],
+    ) -> None:
+        connection = session.connection
+        self._session, self._stream, self._most_hops = session, stream, most_hops
+        self._look, self._extra = look, extra
+        self.asks = Asks(connection.engine, connection.keys)
+        self._stored = StoredChains(session.stores)
+        self._publisher = Publisher(connection.engine, connection.keys, session.stores.listeners)
+
+    async def close(self) -> None:
+        await self._stored.close()
+
+    async def want(self, asks: Sequence[LiveAsk], *, again: bool = False) -> None:
+        """Asks for the next URL of each chain, unless it is stored and young enough; answers the others.
+
+        `again`: a worker may have died with these asks, so what was stored since they were put counts.
+        """
+        wanted: list[tuple[LiveAsk, str]] = []
+        for ask in asks:
+            try:
+                url = self._allowed(ask.chain[-1] if ask.chain else ask.url)
+            except InvalidURL as error:
+                await self.answer([ask], LiveAnswer(ask.url, INVALID, str(error)))
+                continue
+            if url is None:
+                await self.answer([ask], LiveAnswer(ask.url, FILTERED, "a URL filter of the settings forbids it"))
+            else:
+                wanted.append((ask, url))
+        await self._ask(wanted, again=again)
+
+    async def move(self, url: str, target: str) -> None:
+        """Moves those who wait for a URL to the target of its redirect."""
+        # others may ask meanwhile, for whom the URL is not queued
+        while asks := await self.asks.of(url):
+            await self._move(asks, url, target)
+            await self.asks.remove(url, asks)
+
+    async def finish(self, url: str, answer: LiveAnswer) -> None:
+        """Answers those who wait for a URL."""
+        while asks := await self.asks.of(url):
+            await self.answer(asks, answer)
+            await self.asks.remove(url, asks)
+
+    async def _move(self, asks: Sequence[LiveAsk], url: str, target: str) -> None:
+        moved = [ask.moved(url) for ask in asks]
+        circle = [ask for ask in moved if target in ask.chain]
+        long = [ask for ask in moved if len(ask.chain) > self._most_hops and ask not in circle]
+        if circle:
+            await self.answer(circle, LiveAnswer(target, REDIRECTS, "the redirects go in a circle"))
+        if long:
+            await self.answer(long, LiveAnswer(target, REDIRECTS, f"there are over {self._most_hops} redirects"))
+        going = [ask for ask in moved if ask not in circle and ask not in long]
+        await self._ask([(ask, target) for ask in going], again=False)
+
+    async def answer(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
+        """Publishes the events, and then acknowledges the messages that are finished."""
+        for event in events(asks, answer):
+            await self._publisher.publish_encoded(event)
+        finished = [ask.message for ask in asks if await self.asks.finish(ask)]
+        await self.acknowledge(finished)
+
+    async def acknowledge(self, messages: Iterable[str]) -> None:
+        """Removes messages from the stream."""
+        names = list(dict.fromkeys(messages))
+        if names:
+            words = (("XACK", self._stream, LIVE_GROUP, *names), ("XDEL", self._stream, *names))
+            await self._session.connection.engine.change_all(
+                [Command(self._stream, command) for command in words]
+            )
+
+    def _allowed(self, url: str) -> str | None:
+        """Returns the URL to fetch for a URL as asked, or None if a filter forbids it; raises InvalidURL."""
+        return self._session.scope.filters.apply(normalize(url))
+
+    async def _ask(self, wanted: Sequence[tuple[LiveAsk, str]], *, again: bool) -> None:
+        """Asks for normalized URLs, unless they are stored and young enough."""
+        now, looked = datetime.now(UTC), []
+        for ask, url in wanted:
+            since = now - timedelta(seconds=ask.max_age)
+            if again:
+                since = min(since, datetime.fromtimestamp(ask.put, UTC))
+            looked.append((url, since, again))
+        needs_look = again or any(ask.max_age for ask, _ in wanted)
+        chains = (
+            await self._stored.follow(looked)
+            if needs_look
+            else [StoredChain((), url, None) for _, url in wanted]
+        )
+        new: list[WantedURL] = []
+        for (ask, _), (chain, url, row) in zip(wanted, chains, strict=True):
+            for hop in chain:
+                ask = ask.moved(hop)
+            if row is not None:
+                await self.answer([ask], LiveAnswer.of_row(row, stored=True))
+            else:
+                new.append(WantedURL(url, ask, self._extra(ask), again))
+        if new and await self.asks.add(new):
+            self._look()

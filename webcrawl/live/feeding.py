@@ -1,0 +1,96 @@
+"""Feeds the live lane's messages to the frontier while the spider `live` works."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Sequence
+
+from webcrawl.crawler.session import Session
+from webcrawl.engine.backoff import Backoff
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import StoreError
+from webcrawl.live.answering import Answering
+from webcrawl.live.asks import LiveAsk
+from webcrawl.live.messages import Delivered, LiveMessages
+from webcrawl.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+_CLAIM_SECONDS = 2.0
+_LONG_SECONDS = 120.0
+"""A message that is not finished after this time is looked at again, as if its worker had died."""
+
+
+class LiveFeeding:
+    """Reads messages until the crawl ends, and asks for their URLs. Waits while the engine or a store is away."""
+
+    def __init__(self, session: Session, worker: Worker, answering: Answering, stream: str) -> None:
+        connection = session.connection
+        self._session, self._worker, self._answering = session, worker, answering
+        self.messages = LiveMessages(connection.engine, stream, connection.worker)
+        self._claimed = self._reviewed = -math.inf
+
+    async def run(self) -> None:
+        backoff, has_begun = self._backoff(), False
+        while not self._session.connection.ending.is_set():
+            try:
+                if not has_begun:
+                    await self.messages.begin()
+                    has_begun = True
+                await self._claim_if_due()
+                if self._worker.waits:
+                    await backoff.pause()
+                else:
+                    await self._take(await self.messages.read())
+                    backoff = self._backoff()
+            except (*UNAVAILABLE, StoreError) as error:
+                logger.info("The live lane waits: %s", error)
+                # a server that has lost its latest writes may have lost the group
+                has_begun = False
+                # messages that were read and not asked for are taken again
+                self._reviewed = self._claimed = -math.inf
+                await backoff.pause()
+
+    def _backoff(self) -> Backoff:
+        return Backoff(math.inf, self._session.connection.ending, longest=2.0)
+
+    async def _claim_if_due(self) -> None:
+        now = time.monotonic()
+        if now - self._claimed >= _CLAIM_SECONDS and self._worker.heartbeat.is_registered:
+            living = {*await self._session.connection.crawl.workers.names()}
+            while messages := await self.messages.claim(living):
+                await self._take(messages, again=True)
+            self._claimed = now
+
+    async def _take(self, messages: Sequence[Delivered], *, again: bool = False) -> None:
+        """Asks for the URLs of messages; `again`: they were delivered before."""
+        asks = [ask for message in messages for ask in asks_of(message)]
+        for message in messages:
+            if len(message.request.urls) > 1 and not again:
+                await self._answering.asks.begin(message.number, len(message.request.urls))
+        await self._answering.want(asks, again=again)
+
+
+def asks_of(message: Delivered) -> list[LiveAsk]:
+    """Returns an ask for each URL of a message."""
+    request = message.request
+    return [
+        LiveAsk(
+            message.number,
+            number,
+            len(request.urls),
+            url,
+            message.put,
+            request.id,
+            request.tag,
+            json.dumps(request.meta) if request.meta else "",
+            request.level,
+            request.max_age,
+            tuple(sorted(request.related)),
+            request.render,
+        )
+        for number, url in enumerate(request.urls)
+    ]

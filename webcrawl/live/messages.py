@@ -1,0 +1,116 @@
+"""Reads the stream of the live lane in its consumer group. Each message is delivered at least once."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import LIVE_DEAD, LIVE_GROUP
+from webcrawl.engine.replication import Command
+from webcrawl.errors import EngineError, WrongMessage, brief
+from webcrawl.live.request import LiveRequest
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 100
+_WAIT_MS = 1_000
+_MOST_DEAD = 10_000
+
+
+class Delivered(NamedTuple):
+    """A message: its ID in the stream, and when it was put, in Unix time."""
+
+    number: str
+    put: float
+    request: LiveRequest
+
+
+class LiveMessages:
+    """The stream for one worker, whose name is `consumer`. Methods may raise the errors of UNAVAILABLE."""
+
+    def __init__(self, engine: Engine, stream: str, consumer: str) -> None:
+        self._engine, self._stream, self._consumer = engine, stream, consumer
+        self.dead = 0
+        """The number of messages that this worker could not use."""
+
+    async def begin(self) -> None:
+        """Creates the group, which begins with the oldest message in the stream, unless it exists."""
+        words = ("XGROUP", "CREATE", self._stream, LIVE_GROUP, "0", "MKSTREAM")
+        try:
+            await self._engine.change_all([Command(self._stream, words)])
+        except EngineError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def read(self) -> list[Delivered]:
+        """Returns new messages; waits up to a second for the first."""
+        reply = await self._engine.client.xreadgroup(
+            LIVE_GROUP, self._consumer, {self._stream: ">"}, count=_BATCH, block=_WAIT_MS
+        )
+        return await self._usable(_entries(reply))
+
+    async def claim(self, living: Collection[str]) -> list[Delivered]:
+        """Takes messages that workers which are not `living` have read and not finished; returns some of them."""
+        client = self._engine.client
+        for consumer in await client.xinfo_consumers(self._stream, LIVE_GROUP):
+            name = consumer["name"].decode()
+            if name in living or name == self._consumer:
+                continue
+            pending = await client.xpending_range(
+                self._stream, LIVE_GROUP, "-", "+", _BATCH, consumername=name
+            )
+            if pending:
+                numbers = [each["message_id"] for each in pending]
+                entries = await client.xclaim(self._stream, LIVE_GROUP, self._consumer, 0, numbers)
+                logger.info("Took %d messages of the dead worker %s", len(entries), name)
+                return await self._usable(entries)
+            await client.xgroup_delconsumer(self._stream, LIVE_GROUP, name)
+        return []
+
+    async def long_pending(self, seconds: float) -> list[Delivered]:
+        """Takes messages that any worker has read, and that nobody has looked at for `seconds`; returns some."""
+        _, entries, *_ = await self._engine.client.xautoclaim(
+            self._stream, LIVE_GROUP, self._consumer, int(1000 * seconds), "0", count=_BATCH
+        )
+        return await self._usable(entries)
+
+    async def _usable(self, entries: Sequence[Any]) -> list[Delivered]:
+        """Returns the messages of entries; moves those that cannot be used to the stream of dead messages."""
+        delivered = []
+        for number, fields in entries:
+            if not fields:  # deleted by an operator
+                continue
+            name = number.decode()
+            try:
+                delivered.append(
+                    Delivered(name, int(name.partition("-")[0]) / 1000, LiveRequest.from_message(fields))
+                )
+            except WrongMessage as error:
+                await self._bury(name, fields, str(error))
+        return delivered
+
+    async def _bury(self, number: str, fields: dict[bytes, bytes], error: str) -> None:
+        logger.warning("Message %s of %s cannot be used: %s", number, self._stream, brief(error))
+        self.dead += 1
+        message = {
+            name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()
+        }
+        values = {"stream": self._stream, "id": number, "error": error, "message": json.dumps(message)}
+        words = ("XADD", LIVE_DEAD, "MAXLEN", "~", _MOST_DEAD, "*", *sum(values.items(), ()))
+        await self._engine.change_all([Command(LIVE_DEAD, words)])
+        for command in (("XACK", self._stream, LIVE_GROUP, number), ("XDEL", self._stream, number)):
+            with suppress(EngineError):
+                await self._engine.change_all([Command(self._stream, command)])
+
+
+def _entries(reply: Any) -> list[Any]:
+    """Returns the entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
+    if not reply:
+        return []
+    streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
+    (entries,) = streams
+    return entries[0] if entries and isinstance(entries[0], list) else list(entries)

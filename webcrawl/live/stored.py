@@ -1,0 +1,88 @@
+"""Looks up stored pages of the lane's URLs, through the chains of their redirects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from webcrawl.config import StoreConfig
+from webcrawl.stores.group_commit import Batches
+from webcrawl.urls.canonical import as_requested
+
+if TYPE_CHECKING:
+    from webcrawl.stores.metadata import Metadata
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MOST_HOPS = 20
+
+
+class StoredChain(NamedTuple):
+    """What is stored of a URL: the URLs that have redirected, and the last URL with its row.
+
+    Without a row that is young enough, the last URL is to be fetched.
+    """
+
+    chain: tuple[str, ...]
+    url: str
+    row: Mapping[str, Any] | None
+
+
+class StoredChains:
+    """Looks up chains in a thread. Methods raise StoreError, StoreUnavailable when retrying may succeed."""
+
+    def __init__(self, stores: StoreConfig) -> None:
+        self._stores = stores
+        self._metadata: Metadata | None = None
+        self._thread: Batches[str, None] = Batches(lambda urls: [None] * len(urls))
+
+    async def follow(self, wanted: Sequence[tuple[str, datetime, bool]]) -> list[StoredChain]:
+        """Returns the chain of each normalized URL, in order, of rows that were stored after a time.
+
+        Each URL comes with this time, and with whether a row of a failed attempt counts.
+        """
+        return await self._thread.run(lambda: self._follow(wanted)) if wanted else []
+
+    async def close(self) -> None:
+        await self._thread.close(self._metadata.close if self._metadata is not None else None)
+
+    def _follow(self, wanted: Sequence[tuple[str, datetime, bool]]) -> list[StoredChain]:
+        chains = [StoredChain((), url, None) for url, _, _ in wanted]
+        moving = list(range(len(wanted)))
+        for _ in range(_MOST_HOPS):
+            rows = self._opened().get_many([as_requested(chains[number].url) for number in moving])
+            moved = []
+            for number in moving:
+                chain, url, _ = chains[number]
+                row = rows.get(as_requested(url))
+                _, since, failures = wanted[number]
+                if row is None or not _counts(row, since, failures=failures):
+                    continue
+                chains[number] = StoredChain(chain, url, row)
+                if (target := target_of(row)) is not None and target not in (*chain, url):
+                    chains[number] = StoredChain((*chain, url), target, None)
+                    moved.append(number)
+            if not moved:
+                break
+            moving = moved
+        return chains
+
+    def _opened(self) -> Metadata:
+        if self._metadata is None:
+            from webcrawl.stores.metadata import Metadata  # SQLAlchemy is slow to import
+
+            self._metadata = Metadata(self._stores.metadata)
+        return self._metadata
+
+
+def target_of(row: Mapping[str, Any]) -> str | None:
+    """Returns the URL to which the page of a row redirects and which was followed, or None."""
+    is_redirect = row["status"] in REDIRECTS and row["final_url"] != row["url"]
+    return str(row["final_url"]) if is_redirect else None
+
+
+def _counts(row: Mapping[str, Any], since: datetime, *, failures: bool) -> bool:
+    """Whether a row is young enough."""
+    visited: datetime = row["tried_at"] or row["fetched_at"]
+    failed = row["status"] is None or (row["tried_at"] is not None and row["tried_at"] > row["fetched_at"])
+    return visited >= since and (failures or not failed)

@@ -1,0 +1,85 @@
+"""`scrapy crawl live`: fetches URLs from a stream as soon as their hosts may be asked; it does not end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
+
+from webcrawl.config import read
+from webcrawl.crawler.access import tasks_of
+from webcrawl.crawler.scheduling.requests import link_extra
+from webcrawl.crawler.session import Session
+from webcrawl.live.answering import Answering
+from webcrawl.live.asks import LiveAsk
+from webcrawl.live.feeding import LiveFeeding
+from webcrawl.spiders.base import BroadSpider
+from webcrawl.urls.scope import Scope
+
+
+class Live(BroadSpider):
+    """Takes URLs from LIVE_STREAM, follows their redirects, stores each hop, and publishes an event for each URL.
+
+    It follows no links. A URL is fetched each time it is asked for, unless its page is young enough.
+    """
+
+    name = "live"
+    custom_settings = {
+        # an answer is wanted soon
+        "FRONTIER_MAX_ATTEMPTS": 3,
+        "FRONTIER_RETRY_DELAY": 2,
+        "LISTENERS_MAXLEN": 10_000,
+        # what these learn of URLs grows without end, and costs requests
+        "DUST": False,
+        "HOST_BUDGETS": False,
+        "IMPORTANCE": "off",
+        "SOFT_404": False,
+    }
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        pipelines = {
+            # each page is read, and nothing is kept in the engine for a page
+            "webcrawl.pipelines.checksum.ChecksumPipeline": None,
+            "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": None,
+            "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": None,
+            # the events have the rows
+            "webcrawl.pipelines.listeners.ListenersPipeline": None,
+            "webcrawl.live.pipeline.LivePipeline": 955,
+        }
+        settings["ITEM_PIPELINES"].update(pipelines, priority="spider")
+
+    async def start(self) -> AsyncIterator[Request]:
+        session, tasks = Session.of(self.crawler), tasks_of(self.crawler)
+        await session.scope.set(Scope("web"), remember=False)
+        stream = read(self.settings, "LIVE_STREAM")
+        self.answering = Answering(
+            session,
+            stream=stream,
+            most_hops=self.settings.getint("REDIRECT_MAX_TIMES"),
+            look=tasks.worker.look,
+            extra=self._extra,
+        )
+        self.crawler.signals.connect(self._refuse_redirect, signals.request_scheduled)
+        try:
+            await LiveFeeding(session, tasks.worker, self.answering, stream).run()
+        finally:
+            await self.answering.close()
+        return
+        yield  # makes it a generator
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        yield self.page(response)
+
+    def _extra(self, ask: LiveAsk) -> bytes | None:
+        return link_extra(self, {"playwright": True}) if ask.render else None
+
+    def _refuse_redirect(self, request: Request) -> None:
+        """Keeps the target of a redirect from being queued twice: those who wait for it are moved to it."""
+        if request.meta.get("redirect_times"):
+            raise IgnoreRequest("the live lane follows the redirect")

@@ -10,7 +10,7 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.keys import LIVE_GROUP
 from webcrawl.engine.replication import Command
 from webcrawl.errors import InvalidURL
-from webcrawl.live.asks import LiveAsk, Asks, WantedURL
+from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import FILTERED, INVALID, REDIRECTS, LiveAnswer, events
 from webcrawl.live.stored import StoredChain, StoredChains
 from webcrawl.stores.listeners import Publisher
@@ -60,7 +60,9 @@ class Answering:
                 await self.answer([ask], LiveAnswer(ask.url, INVALID, str(error)))
                 continue
             if url is None:
-                await self.answer([ask], LiveAnswer(ask.url, FILTERED, "a URL filter of the settings forbids it"))
+                await self.answer(
+                    [ask], LiveAnswer(ask.url, FILTERED, "a URL filter of the settings forbids it")
+                )
             else:
                 wanted.append((ask, url))
         await self._ask(wanted, again=again)
@@ -85,7 +87,9 @@ class Answering:
         if circle:
             await self.answer(circle, LiveAnswer(target, REDIRECTS, "the redirects go in a circle"))
         if long:
-            await self.answer(long, LiveAnswer(target, REDIRECTS, f"there are over {self._most_hops} redirects"))
+            await self.answer(
+                long, LiveAnswer(target, REDIRECTS, f"there are over {self._most_hops} redirects")
+            )
         going = [ask for ask in moved if ask not in circle and ask not in long]
         await self._ask([(ask, target) for ask in going], again=False)
 

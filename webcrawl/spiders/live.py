@@ -52,7 +52,8 @@ class Live(BroadSpider):
             "webcrawl.pipelines.listeners.ListenersPipeline": None,
             "webcrawl.live.pipeline.LivePipeline": 955,
         }
-        settings["ITEM_PIPELINES"].update(pipelines, priority="spider")
+        pipelines = {**settings.getwithbase("ITEM_PIPELINES"), **pipelines}
+        settings.set("ITEM_PIPELINES", pipelines, priority="spider")
 
     async def start(self) -> AsyncIterator[Request]:
         session, tasks = Session.of(self.crawler), tasks_of(self.crawler)

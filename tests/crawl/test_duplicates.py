@@ -14,7 +14,7 @@ from redis import Redis
 from scrapy.settings import Settings
 
 from tests.crawl.archive import check, record_at, records
-from tests.crawls import Crawl, CrawlResult
+from tests.crawls import Crawl, CrawlResult, scrapy
 from tests.documents import rss
 from tests.web import LocalWeb, Reply
 from webcrawl.config import DEFAULTS, FetchConfig, StoreConfig
@@ -81,15 +81,18 @@ def test_a_copy_is_not_processed_and_its_links_are_followed(local_web: StartWeb,
     check(result.data_dir)
 
 
-def test_a_copy_served_with_another_type_or_directive_is_read(local_web: StartWeb, crawl: RunCrawl) -> None:
+def test_a_copy_that_was_read_otherwise_or_not_at_all_is_read(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     lines = {"/list.txt": "text/plain", "/sitemap.txt": "text/plain"}
     data = {"/data.txt": "text/plain", "/data.json": "application/json", "/again.txt": "text/plain"}
     feeds = ["/nofollow.rss", "/follow.rss", "/again.rss"]
+    broken = ["/broken.pdf", "/again.pdf"]
     bodies = {path: web.url(SITE, "/listed") for path in lines}
     bodies |= dict.fromkeys(data, '{"title": "A name"}')
     bodies |= dict.fromkeys(feeds, rss("<title>e</title><link>/fed</link>").decode())
+    bodies |= dict.fromkeys(broken, "%PDF-1.4 and no more")
     types = {**lines, **data, **dict.fromkeys(feeds, "application/rss+xml")}
+    types |= dict.fromkeys(broken, "application/pdf")
     paths = list(bodies)
     for path, following in zip(paths, [*paths[1:], ""], strict=True):
         # a chain of pages, one for each file, so that the files are fetched in order
@@ -104,13 +107,21 @@ def test_a_copy_served_with_another_type_or_directive_is_read(local_web: StartWe
     result = crawl([web.url(SITE)])
     rows = by_path(web, result)
     assert {"/listed", "/fed"} <= rows.keys()
-    firsts = ["/list.txt", "/data.txt", "/nofollow.rss"]
+    firsts = ["/list.txt", "/data.txt", "/nofollow.rss", "/broken.pdf"]
     assert {path: rows[path]["duplicate_kind"] for path in paths} == {
         path: None if path in firsts else "exact" for path in paths
     }
     read = {path for path in paths if rows[path]["details"]}
-    assert read == {*paths} - {"/again.txt"}
+    assert read == {*paths} - {"/again.txt", *broken}
     assert rows["/data.json"]["title"] == "A name"
+    stuck = scrapy("stuck", "--json", "-s", f"DATA_DIR={result.data_dir}").stdout
+    assert [rows[path]["processing_error"] is not None for path in broken] == [True, True]
+    assert len(stuck.splitlines()) == 2
+    scrapy("reparse", "broad", "-s", f"DATA_DIR={result.data_dir}")
+    again = by_path(web, result)
+    assert {path: row["processing_error"] for path, row in again.items()} == {
+        path: row["processing_error"] for path, row in rows.items()
+    }
 
 
 async def remember(url: str, digest: bytes) -> None:

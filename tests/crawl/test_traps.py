@@ -55,7 +55,8 @@ def test_a_calendar_sinks_below_the_articles_of_its_site(
 ) -> None:
     web = local_web(SITE)
     web.sites[SITE]["*"] = site
-    result = crawl([web.url(SITE)], CRAWL_MAX_PAGES=140, DOWNLOAD_DELAY=0.002)
+    # slow enough for a busy machine to know the copies while it fetches
+    result = crawl([web.url(SITE)], CRAWL_MAX_PAGES=140, DOWNLOAD_DELAY=0.02)
     told = command("host", web.host(SITE), data_dir=result.data_dir)["patterns"]
     calendar, articles = told["/calendar/#"], told["/article/#"]
     assert articles["new"] == articles["fetched"]

@@ -351,10 +351,12 @@ class Page(_UnstoredFields):
 
     @property
     def read_as(self) -> str:
-        """How the body is read: its type, after a "-" if its links are not followed.
+        """How the body is read: its type, after a "-" if its links are not followed. "!" if it could not be read.
 
         Empty for HTML, the type of most pages, because its links are found elsewhere.
         """
+        if self.processing_error is not None:
+            return "!"
         if self.mime_type == "text/html":
             return ""
         return f"{'-' if self.links.nofollow else ''}{self.mime_type}"

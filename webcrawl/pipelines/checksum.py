@@ -14,7 +14,7 @@ class ChecksumPipeline(SessionComponent):
     """Marks a copy with the URL of the first page that had the same bytes.
 
     Later pipelines skip the copy (`was_read`), unless the first page was read as another type, its links were not
-    followed, or the first page is not stored yet.
+    followed, or the first page could not be read or is not stored yet.
     """
 
     @staticmethod

@@ -61,7 +61,8 @@ class CopiesPipeline(SessionComponent):
         item.archived.stored_text = StoredText.of_details(row["details"])
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
-            if archived.first is not None and item.document is not None:
+            is_unread = row["processing_error"] is not None  # so was the first page
+            if archived.first is not None and item.document is not None and not is_unread:
                 first = self._reading(archived.first, item.document)
                 item.reading.was_read = first in (item.read_as, item.read_as.removeprefix("-"))
         return item

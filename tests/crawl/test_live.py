@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,7 @@ class Lane:
 
 @pytest.fixture
 def lane(start_crawl: Callable[..., Crawl], redis_url: str, valkey: Redis) -> Lane:
-    return Lane(valkey, lambda spider, **settings: start_crawl(spider, REDIS_URL=redis_url, **settings))
+    return Lane(valkey, lambda *words, **settings: start_crawl(*words, REDIS_URL=redis_url, **settings))
 
 
 def test_urls_of_a_stream_are_answered_once_their_pages_are_stored(
@@ -84,3 +85,31 @@ def test_urls_of_a_stream_are_answered_once_their_pages_are_stored(
     again = lane.events(6)[-1]
     assert (again["ids"], again["stored"], again["final_url"]) == (["again"], True, page)
     assert web.urls().count(short) == 1
+
+
+def test_a_url_has_the_next_turn_of_a_host_that_a_crawl_keeps_busy(
+    lane: Lane, local_web: Callable[..., LocalWeb]
+) -> None:
+    sites = ("127.0.1.1", "127.0.1.2")
+    web = local_web(*sites)
+    seeds = [
+        web.put(site, "/", "".join(f"<a href=/{number}>x</a>" for number in range(100))) for site in sites
+    ]
+    for site in sites:
+        for number in range(100):
+            web.put(site, f"/{number}", "page")
+    crawl = lane.start("broad", seeds, DOWNLOAD_DELAY=1.0)
+    lane.begin(DOWNLOAD_DELAY=1.0)
+    until(lambda: all(len(web.pages(site)) >= 2 for site in sites), crawl, 60)
+    asked = time.monotonic()
+    wanted = [web.put(site, "/wanted", "wanted") for site in sites]
+    lane.put(urls=" ".join(wanted))
+    lane.events(2)
+    until(lambda: all(web.pages(site)[-1].path != "/wanted" for site in sites), crawl, 60)
+    crawl.kill()
+    for site in sites:
+        paths = [hit.path for hit in web.pages(site) if hit.started > asked]
+        # the crawl may have sent a request before it heard of the lane's
+        assert "/wanted" in paths[:2], paths
+        assert len(set(paths)) == len(paths)
+        assert web.min_gap(site) >= 0.99

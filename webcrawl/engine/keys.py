@@ -196,6 +196,10 @@ T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
 
+WANTED, ASKED = "wc:wanted", "wc:asked"
+"""The channel with the units whose turns a crawl wants that comes before all others (see `Keys.turn`), and
+the channel with the numbers of URLs that were queued for the live lane."""
+
 LIVE_URLS, LIVE_DEAD = "live:urls", "live:dead"
 """The streams of the live lane: messages, and messages that cannot be used."""
 LIVE_GROUP = "live"

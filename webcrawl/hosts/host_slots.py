@@ -120,6 +120,11 @@ class HostSlots:
         self.answered += slot.turn.answered - (before is not None and before.turn.answered)
         return slot.turn
 
+    def leased_of(self, unit: str) -> str | None:
+        """Returns the host that this worker has leased and that takes turns as this unit, or None."""
+        slot = self._leased.get(unit)
+        return None if slot is None else slot.host
+
     def is_open(self, host: str) -> bool:
         """Whether this worker has leased a host, or a host that shares its turn."""
         return self.unit(host) in self._leased

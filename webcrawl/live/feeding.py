@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 
 from webcrawl.crawler.session import Session
 from webcrawl.engine.backoff import Backoff
+from webcrawl.engine.channel import hear
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import ASKED
 from webcrawl.errors import StoreError
 from webcrawl.live.answering import Answering
 from webcrawl.live.asks import LiveAsk
@@ -34,6 +37,16 @@ class LiveFeeding:
         self._claimed = self._reviewed = -math.inf
 
     async def run(self) -> None:
+        # another worker may have queued URLs whose hosts this worker serves
+        hearing = asyncio.create_task(
+            hear(self._session.connection.engine, ASKED, lambda _: self._worker.look())
+        )
+        try:
+            await self._run()
+        finally:
+            hearing.cancel()
+
+    async def _run(self) -> None:
         backoff, has_begun = self._backoff(), False
         while not self._session.connection.ending.is_set():
             try:

@@ -33,6 +33,7 @@ class Live(BroadSpider):
         "FRONTIER_MAX_ATTEMPTS": 3,
         "FRONTIER_RETRY_DELAY": 2,
         "LISTENERS_MAXLEN": 10_000,
+        "CRAWL_WEIGHT": 0,
         # what these learn of URLs grows without end, and costs requests
         "DUST": False,
         "HOST_BUDGETS": False,

@@ -364,6 +364,12 @@ class LeasedHosts:
         self._hosts[name].leaving = True
         self.report(name)
 
+    def give_way(self, unit: str) -> None:
+        """Releases the host that takes turns as this unit, if it is leased: a crawl wants it that comes before all."""
+        name = self._turns.host_slots.leased_of(unit)
+        if name is not None and name in self._hosts:
+            self.release(name)
+
     def release_all(self) -> None:
         """Releases each host as soon as its fetches in flight are done."""
         for host in self:

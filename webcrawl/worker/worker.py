@@ -14,11 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.backoff import IdleTime, Polling
+from webcrawl.engine.channel import hear
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import WANTED
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.figures import FETCHES, SITE_FETCHES
 from webcrawl.frontier.tails import Tails
@@ -127,6 +129,7 @@ class Worker:
         """Hosts whose queued URLs are to become dead letters."""
         self._closing = False
         self._task: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[NoReturn] | None = None
 
     @property
     def waits(self) -> bool:
@@ -215,6 +218,9 @@ class Worker:
         """Starts the task that talks to the engine."""
         self._task = asyncio.create_task(self._run())
         self.intake.sender = self._task
+        if self._frontier.weight > 0:
+            wanted = hear(self._frontier.engine, WANTED, lambda unit: self.hosts.give_way(unit.decode()))
+            self._hearing = asyncio.create_task(wanted)
         if self._tails:
             self._tails.start(self.membership.served, self._idle.seconds)
         if self._planner:
@@ -223,6 +229,8 @@ class Worker:
     async def close(self) -> None:
         """Reports everything and releases all hosts. URLs not handed out keep their order in the queues."""
         self._closing = True
+        if self._hearing:
+            self._hearing.cancel()
         if self._planner:
             await self._planner.stop()
         self._turns.abandon()

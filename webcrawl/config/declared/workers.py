@@ -53,8 +53,9 @@ GROUP = SettingGroup(
         "CRAWL_WEIGHT",
         1.0,
         "The crawl's share of a host that other crawls of the same engine want too: a crawl with weight 3 "
-        "gets three URLs for each URL of a crawl with weight 1.",
-        values=Number(least=0.001, most=1000),
+        "gets three URLs for each URL of a crawl with weight 1. 0 puts its URLs before those of all others, as the "
+        "spider `live` does.",
+        values=Number(least=0, most=1000),
         example=3,
     ),
     Setting(

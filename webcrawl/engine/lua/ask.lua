@@ -28,6 +28,7 @@ end
 if queued > 0 then
   redis.call('HINCRBY', P .. 'n', 'queued', queued)
   redis.call('HINCRBY', P .. 'n', 'added', queued)
+  redis.call('PUBLISH', 'wc:asked', queued)
 end
 save_ledger(P)
 return table.concat(verdicts)

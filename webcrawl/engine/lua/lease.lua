@@ -11,7 +11,7 @@
 --   #lease_ms
 --   #share         of lower levels, in thousandths
 --   limits         of hosts without limits of their own: "pages bytes depth", "-" = none
---   #weight        of the crawl
+--   #weight        of the crawl; 0 = before all others
 --   caller
 --   number         of the call, which grows with each call of this caller in this shard
 --   class_turns    see common/turns.lua; "" without TRAFFIC
@@ -32,6 +32,7 @@ local now = now_ms()
 local LOOK_AGAIN, QUANTUM, MOST_PASSED_OVER = 200, 5, 1000
 local SPARE = 64 -- hosts of a level among which a class is chosen, besides those that are wanted
 local leases, given, passed_over, leased = {}, {}, 0, 0
+sharing.is_first = weight == 0
 
 -- a late call, whose caller no longer waits for the reply
 if tonumber(number) <= last_given(P, caller) then return leases end

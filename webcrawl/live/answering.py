@@ -10,11 +10,13 @@ from webcrawl.crawler.session import Session
 from webcrawl.engine.keys import LIVE_GROUP
 from webcrawl.engine.replication import Command
 from webcrawl.errors import InvalidURL
+from webcrawl.frontier.operations import Operations
+from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
-from webcrawl.live.events import FILTERED, INVALID, REDIRECTS, LiveAnswer, events
+from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events
 from webcrawl.live.stored import StoredChain, StoredChains
 from webcrawl.stores.listeners import Publisher
-from webcrawl.urls.canonical import normalize
+from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class Answering:
         self._session, self._stream, self._most_hops = session, stream, most_hops
         self._look, self._extra = look, extra
         self.asks = Asks(connection.engine, connection.keys)
+        self._operations = Operations(connection.engine, connection.keys)
         self._stored = StoredChains(session.stores)
         self._publisher = Publisher(connection.engine, connection.keys, session.stores.listeners)
 
@@ -66,6 +69,27 @@ class Answering:
             else:
                 wanted.append((ask, url))
         await self._ask(wanted, again=again)
+
+    async def from_store(self, url: str) -> bool:
+        """Answers those who wait for a URL by what was stored since they asked; returns whether it need not be fetched.
+
+        A worker that died may have stored the page and not acknowledged the URL.
+        """
+        asks = await self.asks.of(url)
+        if not asks:
+            return True
+        since = datetime.fromtimestamp(min(ask.put for ask in asks), UTC)
+        (stored,) = await self._stored.follow([(url, since, False)])
+        if stored.chain:
+            await self.move(url, stored.chain[1] if len(stored.chain) > 1 else stored.url)
+        elif stored.row is not None:
+            await self.finish(url, LiveAnswer.of_row(stored.row))
+        return bool(stored.chain or stored.row)
+
+    async def give_up_host(self, host: str, reason: str) -> None:
+        """Answers those who wait for URLs of a host that was given up."""
+        for url in await self.asks.of_host(host):
+            await self.finish(url, LiveAnswer(url, DEAD, reason))
 
     async def move(self, url: str, target: str) -> None:
         """Moves those who wait for a URL to the target of its redirect."""
@@ -133,7 +157,24 @@ class Answering:
                 ask = ask.moved(hop)
             if row is not None:
                 await self.answer([ask], LiveAnswer.of_row(row, stored=True))
+            elif again and (late := await self._late(ask, url)):
+                await self._settle_late(ask, url, late)
             else:
                 new.append(WantedURL(url, ask, self._extra(ask), again))
         if new and await self.asks.add(new):
             self._look()
+
+    async def _late(self, ask: LiveAsk, url: str) -> URLState | None:
+        """Returns the state of a URL that is still in the frontier for this ask, or has failed for good since."""
+        if not await self.asks.is_open(ask):
+            return URLState("answered")
+        state = await url_state(self._operations, *split(url))
+        if state.state == "dead":
+            return state if (state.time or 0.0) >= ask.put else None
+        waits = any(other.key == ask.key for other in await self.asks.of(url))
+        return state if waits and state.state is not None else None
+
+    async def _settle_late(self, ask: LiveAsk, url: str, state: URLState) -> None:
+        if state.state == "dead":
+            await self.answer([ask], LiveAnswer(url, DEAD, state.reason or ""))
+            await self.asks.remove(url, [ask])

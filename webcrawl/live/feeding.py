@@ -72,6 +72,9 @@ class LiveFeeding:
 
     async def _claim_if_due(self) -> None:
         now = time.monotonic()
+        if now - self._reviewed >= _LONG_SECONDS / 4:
+            self._reviewed = now
+            await self._take(await self.messages.long_pending(_LONG_SECONDS), again=True)
         if now - self._claimed >= _CLAIM_SECONDS and self._worker.heartbeat.is_registered:
             living = {*await self._session.connection.crawl.workers.names()}
             while messages := await self.messages.claim(living):

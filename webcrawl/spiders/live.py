@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from scrapy import Request, signals
@@ -14,8 +16,10 @@ from webcrawl.config import read
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.scheduling.requests import link_extra
 from webcrawl.crawler.session import Session
+from webcrawl.frontier import LeasedURL, Settlement
 from webcrawl.live.answering import Answering
 from webcrawl.live.asks import LiveAsk
+from webcrawl.live.events import DEAD, LiveAnswer
 from webcrawl.live.feeding import LiveFeeding
 from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.scope import Scope
@@ -55,6 +59,15 @@ class Live(BroadSpider):
         }
         pipelines = {**settings.getwithbase("ITEM_PIPELINES"), **pipelines}
         settings.set("ITEM_PIPELINES", pipelines, priority="spider")
+        middlewares = {
+            **settings.getwithbase("DOWNLOADER_MIDDLEWARES"),
+            "webcrawl.live.middleware.LiveMiddleware": 95,
+        }
+        settings.set("DOWNLOADER_MIDDLEWARES", middlewares, priority="spider")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._tasks = set[asyncio.Future[None]]()
 
     async def start(self) -> AsyncIterator[Request]:
         session, tasks = Session.of(self.crawler), tasks_of(self.crawler)
@@ -68,6 +81,7 @@ class Live(BroadSpider):
             extra=self._extra,
         )
         self.crawler.signals.connect(self._refuse_redirect, signals.request_scheduled)
+        tasks.worker.on_given_up, tasks.bury_differently = self._give_up_host, self._bury
         try:
             await LiveFeeding(session, tasks.worker, self.answering, stream).run()
         finally:
@@ -80,6 +94,22 @@ class Live(BroadSpider):
 
     def _extra(self, ask: LiveAsk) -> bytes | None:
         return link_extra(self, {"playwright": True}) if ask.render else None
+
+    def _give_up_host(self, host: str) -> None:
+        reason = "the host was given up after too many failures in a row"
+        self._begin(lambda: self.answering.give_up_host(host, reason))
+
+    def _bury(self, url: LeasedURL, settlement: Settlement) -> Settlement:
+        """Answers with the reason instead of a dead letter, which nobody would look at."""
+        answer = LiveAnswer(url.url, DEAD, settlement.reason)
+        self._begin(lambda: self.answering.finish(url.url, answer))
+        return replace(settlement, verdict="done", failed=True)
+
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does this while the crawl goes on. If it cannot be done, the message is looked at again later."""
+        task = asyncio.ensure_future(Session.of(self.crawler).connection.retry_until_available(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _refuse_redirect(self, request: Request) -> None:
         """Keeps the target of a redirect from being queued twice: those who wait for it are moved to it."""

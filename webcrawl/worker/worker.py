@@ -89,6 +89,8 @@ class Worker:
         """Whether more seeds may follow, which keeps the crawl from finishing."""
         self.finished: str | None = None
         """Why the crawl is over: "finished", "max_pages", "max_bytes", "stopped" or "frontier_error"; else None."""
+        self.on_given_up: Callable[[str], None] = lambda host: None
+        """Called with each host whose URLs have become dead letters."""
         self.failure: Exception | None = None
         """The exception behind "frontier_error"."""
         self._frontier, self._crawl, self._turns = frontier, crawl, turns
@@ -309,6 +311,7 @@ class Worker:
         while self._given_up:
             await self._reporter.give_up(host := next(iter(self._given_up)))
             self._given_up.discard(host)
+            self.on_given_up(host)
         if self._mined:
             await self._mined.update()
         await self._send_discovered()

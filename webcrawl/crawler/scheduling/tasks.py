@@ -117,6 +117,10 @@ class Tasks:
         self._max_attempts = max_attempts
         self._paced = paced
         self._judged = judged
+        self.bury_differently: Callable[[LeasedURL, Settlement], Settlement] = lambda url, settlement: (
+            settlement
+        )
+        """Returns what is reported for a URL that would become a dead letter."""
         self._abandoned = False
         self._tasks: dict[Request, Task] = {}
         self.processing: dict[Request, Task] = {}
@@ -254,6 +258,7 @@ class Tasks:
             judged = task.settlement is not None
             self._starts.ended(task.url.url, settlement, self._tally.counters, judged=judged)
         if settlement.verdict == "dead":
+            settlement = self.bury_differently(task.url, settlement)
             self.count(f"{DEAD}{task.cause}")
         self.worker.settle(task.url, task.token, settlement, page=page, size=task.size)
         return None if settlement.verdict == "retry" else task.url

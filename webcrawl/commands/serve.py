@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.config.libraries import optional
-from webcrawl.crawler.command import OpenedCrawlCommand, option
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Command(OpenedCrawlCommand):
             metavar="FILE",
         ),
         option("--name", "a host name of this service; may be repeated", action="append", default=[]),
+        flag("--no-worker", "start no worker of the live lane, although no other fetches pages"),
+        option("--fetches", "URLs that each token may have fetched in an hour", type=float, metavar="N"),
         option("--certificate", "TLS certificate (PEM) for HTTPS", metavar="FILE"),
         option("--key", "its private key (PEM), if not in the same file", metavar="FILE"),
     )
@@ -48,6 +51,13 @@ class Command(OpenedCrawlCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         self._project = self.settings.copy()
         super().run(args, opts)
+
+    def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+        try:
+            import uvloop
+        except ImportError:  # Windows
+            return None
+        return uvloop.new_event_loop
 
     def crawl_id(self, args: list[str]) -> str | None:
         if args:
@@ -57,6 +67,7 @@ class Command(OpenedCrawlCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         check_libraries()
         from webcrawl.service.app import create_service
+        from webcrawl.service.live_worker import LiveWorker
         from webcrawl.service.server import ServiceConnection
         from webcrawl.service.service import Service
         from webcrawl.web.access import Access
@@ -65,10 +76,17 @@ class Command(OpenedCrawlCommand):
 
         if opts.key and not opts.certificate:
             raise ConfigurationError("--key needs --certificate")
+        if opts.fetches is not None and not opts.fetches > 0:
+            raise ConfigurationError(f"--fetches {opts.fetches}: write a number above 0")
         access: Access = Access.for_address(opts.bind, opts.tokens, tuple(opts.name))
         listener = listening(opts.bind, opts.port)
-        service = Service(opened, self.settings, access, CrawlStarter(self._project, opts.set))
+        starter = CrawlStarter(self._project, opts.set)
+        service = Service(opened, self.settings, access, starter, fetches_per_hour=opts.fetches)
         server = Server(create_service(service), opts.certificate, opts.key, ServiceConnection)
+        if not opts.no_worker:
+            worker = LiveWorker(opened.connection, dict(setting.partition("=")[::2] for setting in opts.set))
+            service.on_close(worker.close)
+            service.run(worker.run())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, server.stop)

@@ -260,6 +260,22 @@ class Dict(Kind):
 
 
 @dataclass(frozen=True)
+class TimesByRule(Dict):
+    """A dict from text to seconds."""
+
+    allowed = "a dict from a host or URL pattern to seconds, or such as 90s, 5m, 2h or 7d"
+
+    def parse(self, value: Any) -> Any:
+        table = super().parse(value)
+        for rule, seconds in table.items():
+            try:
+                table[rule] = Seconds().parse(seconds)
+            except (ValueError, TypeError, OverflowError) as error:
+                raise WrongEntry(f"entry {rule!r}: {seconds!r} is not {Seconds().allowed}") from error
+        return table
+
+
+@dataclass(frozen=True)
 class PartsOfWhole(Kind):
     """A dict from some of a few words to their parts of a whole of any size, and from a domain to a dict of its own."""
 

@@ -56,6 +56,10 @@ class OpenedCrawlCommand(ScrapyCommand):
     def syntax(self) -> str:
         return self.usage
 
+    def loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+        """Returns what makes the event loop; None for that of asyncio."""
+        return None
+
     def short_desc(self) -> str:
         return self.summary
 
@@ -71,7 +75,8 @@ class OpenedCrawlCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         try:
-            asyncio.run(self._run(args, opts))
+            with asyncio.Runner(loop_factory=self.loop_factory()) as runner:
+                runner.run(self._run(args, opts))
             sys.stdout.flush()
         except BrokenPipeError:
             # the reader has closed the pipe, as `head` does; Python flushes stdout again at exit

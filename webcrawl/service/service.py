@@ -19,15 +19,25 @@ logger = logging.getLogger(__name__)
 
 
 class Service:
-    """`opened` is connected to the engine; `settings` are complete, `starter` starts crawls as processes."""
+    """`opened` is connected to the engine; `settings` are complete, `starter` starts crawls as processes.
+
+    `fetches_per_hour`: the URLs that each caller may have fetched in an hour; None for any number.
+    """
 
     def __init__(
-        self, opened: OpenedCrawl, settings: Settings, access: Access, starter: CrawlStarter
+        self,
+        opened: OpenedCrawl,
+        settings: Settings,
+        access: Access,
+        starter: CrawlStarter,
+        *,
+        fetches_per_hour: float | None = None,
     ) -> None:
         self.opened = opened
         self.settings = settings
         self.access = access
         self.starter = starter
+        self.fetches_per_hour = fetches_per_hour
         self.pages = PageReader(opened)
         self.closing = asyncio.Event()
         """Set when the service ends: answers that go on, such as events, end then."""

@@ -1,6 +1,6 @@
 """Reads the rows of URLs and of the pages to which they redirect, with one query for many URLs.
 
-The query joins by the primary key, once for each URL and hop. It is run as text by the driver, and its columns keep
+The query finds rows by the primary key, for each URL and hop. It is run as text by the driver, and its columns keep
 the driver's types: SQLAlchemy would take five times as long for a row.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from webcrawl.stores.database import Database
@@ -96,9 +97,10 @@ class RedirectChains:
     def read(self, urls: Sequence[str]) -> dict[str, list[ChainRow]]:
         """Returns by URL its own row and those to which it redirects, in order. URLs without a row are left out."""
         chains: defaultdict[str, list[ChainRow]] = defaultdict(list)
-        # breadth first: the rows of a chain come in their order
-        for asked, _, *columns in self._rows(self._chains, urls):
-            chains[asked].append(ChainRow._make(columns))
+        rows = self._rows(self._chains, urls)
+        rows.sort(key=itemgetter(1))
+        for row in rows:
+            chains[row[0]].append(ChainRow._make(row[2:]))
         return chains
 
     def earlier(self, urls: Sequence[str]) -> dict[str, list[EarlierFetch]]:
@@ -115,16 +117,18 @@ class RedirectChains:
 def _statements(*, is_sqlite: bool) -> tuple[str, str]:
     """Returns the statements on `urls` for the chains and for earlier fetches."""
     source = "json_each(:urls) AS given" if is_sqlite else "unnest(%(urls)s::text[]) AS given(value)"
-    names = ", ".join(f"pages.{name}" for name in _COLUMNS)
-    shown = ", ".join(_shown(name, is_sqlite=is_sqlite) for name in _COLUMNS)
+    # the wide columns are read last: a recursive query copies its rows
+    row, same = ("rowid", "pages.rowid = hop.row") if is_sqlite else ("url", "pages.url = hop.row")
+    narrow = f"pages.{row}, pages.url, pages.final_url, pages.status"
+    shown = ", ".join(_shown(name, is_sqlite=is_sqlite, table="pages.") for name in _COLUMNS)
     chains = f"""
-        WITH RECURSIVE hop AS (
-            SELECT given.value AS asked, 0 AS hops, {names} FROM {source} JOIN pages ON pages.url = given.value
+        WITH RECURSIVE hop(asked, hops, row, url, final_url, status) AS (
+            SELECT given.value, 0, {narrow} FROM {source} JOIN pages ON pages.url = given.value
             UNION ALL
-            SELECT hop.asked, hop.hops + 1, {names} FROM hop JOIN pages ON pages.url = hop.final_url
+            SELECT hop.asked, hop.hops + 1, {narrow} FROM hop JOIN pages ON pages.url = hop.final_url
             WHERE hop.status >= 300 AND hop.status < 400 AND hop.final_url <> hop.url AND hop.hops < {MOST_HOPS}
         )
-        SELECT asked, hops, {shown} FROM hop ORDER BY hops"""
+        SELECT hop.asked, hop.hops, {shown} FROM hop {"CROSS JOIN" if is_sqlite else "JOIN"} pages ON {same}"""
     names = ", ".join(_shown(name, is_sqlite=is_sqlite, table="fetches.") for name in _FETCHES)
     earlier = (
         f"SELECT {names} FROM {source} JOIN fetches ON fetches.url = given.value ORDER BY fetches.fetched_at"

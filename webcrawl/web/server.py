@@ -41,6 +41,8 @@ def listening(address: str, port: int) -> socket.socket:
         listener = socket.create_server(socket_address[:2], family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(f"--bind {address} --port {port}: cannot listen ({error})") from error
+    # asyncio does not do it for sockets without a protocol number; an answer would wait 40 ms for the client's ACK
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.setblocking(False)
     return listener
 

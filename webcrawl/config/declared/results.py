@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choices, Number, Seconds, String, Whole
+from webcrawl.config.kinds import Choices, Number, Seconds, String, TimesByRule, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 GROUP = SettingGroup(
@@ -142,6 +142,15 @@ GROUP = SettingGroup(
         "With `RECRAWL`, [weights of pages](../guide/crawl-without-end.md#weights), which multiply their importance: a "
         "column of table `pages`, `details.KEY`, or `@FILE` with a URL, pattern or domain and its weight on each line.",
         example="@weights.txt",
+    ),
+    Setting(
+        "FETCH_MAX_AGE",
+        {"*": 86_400.0},
+        "How old a stored page may be that [the service](../guide/service.md) answers instead of fetching it, unless "
+        "the request says so: seconds, or text such as `90s`, `5m`, `2h` or `7d`, by host or URL pattern as in "
+        '[`RENDER`](#render), `"*"` for all pages. The first rule that matches counts.',
+        values=TimesByRule(),
+        example={"news.example": "10m", "*": "7d"},
     ),
     Setting(
         "LISTENERS_MAXLEN",

@@ -1,0 +1,68 @@
+"""A request for pages that are fetched now: what it wants, and what became of each URL."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+
+class FetchOutcome(Struct, omit_defaults=True):
+    """What became of a URL. `error` is "" for a page, or a word as in `FetchError`."""
+
+    error: str = ""
+    detail: str = ""
+    stored: bool = False
+
+
+class FetchRequest(Struct):
+    """What is kept of a request in the engine. `put` is a Unix time; `urls` are normalized, by the URLs as given."""
+
+    caller: str
+    put: float
+    urls: dict[str, str]
+    max_ages: dict[str, float]
+    parts: list[str]
+    settled: dict[str, FetchOutcome] = field(default_factory=dict)
+    """Outcomes by URL as given, which were known when the request came."""
+
+
+class FetchError(Struct, omit_defaults=True):
+    """Why there is no page: `robots`, `guard`, `dns`, `timeout`, `unsupported`, `filtered`, `invalid`, `redirects`,
+    `dead`, or `busy`, if too many URLs of its host wait here.
+    """
+
+    reason: str
+    detail: str = ""
+    retry_after: Annotated[float | None, Meta(description="Seconds to wait before the next try.")] = None
+
+
+class Fetch:
+    """A request while URLs are fetched for it. `outcomes` has those that are known, by normalized URL."""
+
+    def __init__(self, fetch_id: str, request: FetchRequest, waiting: set[str]) -> None:
+        self.id = fetch_id
+        self.request = request
+        self.waiting = waiting
+        self.outcomes: dict[str, FetchOutcome] = {}
+        self._complete = asyncio.Event()
+
+    def settle(self, url: str, outcome: FetchOutcome) -> bool:
+        """Notes an outcome; returns whether it is new."""
+        if url not in self.waiting:
+            return False
+        self.waiting.remove(url)
+        self.outcomes[url] = outcome
+        if not self.waiting:
+            self._complete.set()
+        return True
+
+    async def wait(self, seconds: float) -> None:
+        """Waits until all outcomes are known, at most for some seconds."""
+        if self.waiting and seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._complete.wait()
+            except TimeoutError:
+                pass

@@ -1,0 +1,209 @@
+"""The requests for pages that are fetched now: put into the live lane, bounded, and settled by its events."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from webcrawl.config import read
+from webcrawl.errors import LiveLaneFull
+from webcrawl.live.lane import LiveLane
+from webcrawl.live.request import LiveRequest
+from webcrawl.service.caller import Caller
+from webcrawl.service.fetch import Fetch, FetchOutcome, FetchRequest
+from webcrawl.service.live_events import LiveEvent, LiveEvents
+from webcrawl.service.problem import ApiProblem, ProblemKind
+from webcrawl.service.service import Service
+from webcrawl.urls.canonical import split
+
+BUSY = "busy"
+KEPT_SECONDS = 3_600
+"""How long the outcomes of a request can be asked for."""
+MOST_OF_CALLER = 2_000
+MOST_OF_HOST = 200
+"""The URLs that may wait here, of a caller and of a host."""
+_RETRY_SECONDS = 5.0
+_SWEEP_SECONDS = 30.0
+
+
+class Quota:
+    """The URLs that a caller may have fetched: `per_hour` in an hour, a tenth of them at once."""
+
+    def __init__(self, per_hour: float) -> None:
+        self._rate = per_hour / 3_600
+        self._most = max(1.0, per_hour / 10)
+        self._left: dict[str, tuple[float, float]] = {}
+        """Caller -> what was left at a time."""
+
+    def take(self, caller: str, urls: int) -> None:
+        """Takes URLs from what is left; raises ApiProblem with the seconds until there are enough."""
+        now = time.monotonic()
+        left, before = self._left.get(caller, (self._most, now))
+        left = min(self._most, left + (now - before) * self._rate)
+        if urls > left:
+            missing = min(urls, self._most) - left
+            raise ApiProblem(
+                ProblemKind.TOO_MANY_REQUESTS,
+                f"the quota of this token allows {math.floor(left):,} more URLs now",
+                retry_after=max(1.0, missing / self._rate),
+            )
+        self._left[caller] = (left - urls, now)
+
+
+class Fetches:
+    """Fetches URLs by the live lane. Requests of other servers are known by what they leave in the engine."""
+
+    def __init__(self, service: Service, quota: Quota | None = None) -> None:
+        connection = service.opened.connection
+        self._service = service
+        self._engine = connection.engine
+        self._lane = LiveLane(connection.engine, stream=read(service.settings, "LIVE_STREAM"))
+        self._events = LiveEvents(connection, self._take)
+        self._quota = quota
+        self._open: dict[str, Fetch] = {}
+        self._of_caller, self._of_host = Counter[str](), Counter[str]()
+        self._follows = False
+
+    async def begin(
+        self,
+        caller: Caller,
+        request: FetchRequest,
+        wanted: Iterable[str],
+        *,
+        related: frozenset[str] = frozenset(),
+        render: bool = False,
+    ) -> Fetch:
+        """Puts normalized URLs into the lane. URLs of hosts for which too many wait are settled as busy.
+
+        Raises ApiProblem if the caller or the lane has too many, and the errors of UNAVAILABLE.
+        """
+        urls = list(dict.fromkeys(wanted))
+        if (open_urls := self._of_caller[caller.name]) + len(urls) > MOST_OF_CALLER:
+            raise ApiProblem(
+                ProblemKind.TOO_MANY_REQUESTS,
+                f"{open_urls:,} URLs of this token wait already, and at most {MOST_OF_CALLER:,} may",
+                retry_after=_RETRY_SECONDS,
+            )
+        fetch = Fetch(secrets.token_urlsafe(16), request, set())
+        free, busy = self._by_room(urls)
+        fetch.outcomes |= {
+            url: FetchOutcome(BUSY, f"{MOST_OF_HOST} URLs of its host wait here") for url in busy
+        }
+        if not free:
+            return fetch
+        if self._quota is not None:
+            self._quota.take(caller.name, len(free))
+        await self._follow()
+        self._enter(fetch, free)
+        try:
+            await self._keep(fetch)
+            messages = [
+                LiveRequest(
+                    (url,), id=fetch.id, max_age=request.max_ages[url], related=related, render=render
+                )
+                for url in free
+            ]
+            await self._lane.put(messages)
+        except BaseException as error:
+            self._leave(fetch)
+            if isinstance(error, LiveLaneFull):
+                raise ApiProblem(
+                    ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after
+                ) from error
+            raise
+        return fetch
+
+    async def find(self, fetch_id: str, caller: Caller) -> Fetch:
+        """Returns a request by its ID; raises ApiProblem if there is none of this caller."""
+        fetch = self._open.get(fetch_id)
+        if fetch is None:
+            kept = await self._engine.client.hgetall(_key(fetch_id))
+            if b"request" not in kept:
+                raise ApiProblem(ProblemKind.NOT_FOUND, "there is no such request, or it is over an hour old")
+            fetch = _decoded(fetch_id, kept)
+        if fetch.request.caller != caller.name:
+            raise ApiProblem(ProblemKind.NOT_FOUND, "there is no such request, or it is over an hour old")
+        return fetch
+
+    def _by_room(self, urls: list[str]) -> tuple[list[str], list[str]]:
+        """Returns the URLs whose hosts have room here, and the others."""
+        of_host = Counter[str]()
+        free: list[str] = []
+        busy: list[str] = []
+        for url in urls:
+            host = split(url)[0]
+            of_host[host] += 1
+            (free if self._of_host[host] + of_host[host] <= MOST_OF_HOST else busy).append(url)
+        return free, busy
+
+    async def _follow(self) -> None:
+        await self._events.begin()
+        if not self._follows:
+            self._follows = True
+            self._service.run(self._events.follow())
+            self._service.run(self._sweep())
+
+    def _enter(self, fetch: Fetch, urls: list[str]) -> None:
+        fetch.waiting |= set(urls)
+        self._open[fetch.id] = fetch
+        self._of_caller[fetch.request.caller] += len(urls)
+        self._of_host.update(split(url)[0] for url in urls)
+
+    def _leave(self, fetch: Fetch) -> None:
+        """Forgets a request, and what still waits for it."""
+        if self._open.pop(fetch.id, None) is not None:
+            for url in fetch.waiting:
+                self._free(fetch, url)
+
+    def _free(self, fetch: Fetch, url: str) -> None:
+        for counter, key in ((self._of_caller, fetch.request.caller), (self._of_host, split(url)[0])):
+            counter[key] -= 1
+            if not counter[key]:
+                del counter[key]
+
+    def _take(self, event: LiveEvent) -> None:
+        """Settles the requests that an event is for."""
+        for fetch_id in event.ids:
+            fetch = self._open.get(fetch_id)
+            outcome = FetchOutcome(event.error or "", event.reason or "", event.stored)
+            if fetch is not None and fetch.settle(event.url, outcome):
+                self._free(fetch, event.url)
+                if not fetch.waiting:
+                    del self._open[fetch_id]
+                self._service.run(self._keep(fetch))
+
+    async def _keep(self, fetch: Fetch) -> None:
+        """Keeps a request and its outcomes in the engine, for later questions and other servers."""
+        key, client = _key(fetch.id), self._engine.client
+        fields = {
+            "request": msgspec.json.encode(fetch.request),
+            "waiting": msgspec.json.encode(sorted(fetch.waiting)),
+            "outcomes": msgspec.json.encode(fetch.outcomes),
+        }
+        await client.hset(key, mapping=fields)
+        await client.expire(key, KEPT_SECONDS)
+
+    async def _sweep(self) -> None:
+        """Forgets requests whose outcomes never came."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            oldest = time.time() - KEPT_SECONDS
+            for fetch in [fetch for fetch in self._open.values() if fetch.request.put < oldest]:
+                self._leave(fetch)
+
+
+def _key(fetch_id: str) -> str:
+    return f"wc:requests:{fetch_id}"
+
+
+def _decoded(fetch_id: str, kept: Mapping[bytes, bytes]) -> Fetch:
+    request = msgspec.json.decode(kept[b"request"], type=FetchRequest)
+    fetch = Fetch(fetch_id, request, set(msgspec.json.decode(kept[b"waiting"], type=list[str])))
+    fetch.outcomes = msgspec.json.decode(kept[b"outcomes"], type=dict[str, FetchOutcome])
+    return fetch

@@ -1,0 +1,101 @@
+"""The parts of a stored page beside its metadata: text, Markdown, source, links and the WARC record."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from webcrawl.crawler.pages.stored_texts import StoredTexts
+from webcrawl.documents.document import Document
+from webcrawl.documents.html import large_outline
+from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.html.outline import unpack
+from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
+from webcrawl.service.service import Service
+from webcrawl.stores.archive import archive_to_read
+from webcrawl.stores.locations import Row, own_location
+
+PartName: TypeAlias = Literal["metadata", "text", "markdown", "html", "links", "record"]
+_AT_ONCE = 4
+_MOST_BYTES = 32 << 20
+_LINKS = large_outline.reader(
+    facts=False, simhash=False, texts=False, text_links=False, link_rows=False, markdown=False
+)
+
+
+class PageParts(Struct, omit_defaults=True):
+    """The parts of a page that were asked for. A part that the page does not have is left out.
+
+    `problem` says why parts are missing that the archive should have.
+    """
+
+    text: Annotated[str, Meta(description="The main text, or the whole text if there is no main part.")] = ""
+    markdown: str = ""
+    html: Annotated[str, Meta(description="The source, decoded by its charset.")] = ""
+    links: list[str] = []
+    record: Annotated[str, Meta(description="The WARC record, a gzip member, in base64.")] = ""
+    problem: str = ""
+
+
+class PartsReader:
+    """Reads parts from the archive, a few pages at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._archive = archive_to_read(service.opened.stores)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def parts(self, url: str, names: Sequence[str]) -> PageParts:
+        """Returns the parts of the page at a stored URL."""
+        parts = PageParts()
+        async with self._slots:
+            try:
+                await self._read(url, frozenset(names), parts)
+            except StoreUnavailable:
+                raise
+            except (StoreError, UnreadableDocument) as error:
+                parts.problem = str(error)
+        return parts
+
+    async def _read(self, url: str, names: frozenset[str], parts: PageParts) -> None:
+        opened = self._service.opened
+        metadata = opened.metadata()
+        with metadata:
+            row = await asyncio.to_thread(metadata.get, url)
+            if row is None:
+                raise StoreError(f"{url} is not stored")
+            if "record" in names:
+                parts.record = await asyncio.to_thread(self._record, row)
+            if not names & {"text", "markdown", "html", "links"}:
+                return
+            texts = StoredTexts(opened, self._service.settings, metadata)
+            document = await asyncio.to_thread(texts.document, row)
+        if document is None:
+            raise StoreError(f"the body of {url} is not in the archive")
+        if names & {"text", "markdown"}:
+            text = await texts.text(document, markdown="markdown" in names)
+            parts.text = text.text if "text" in names else ""
+            parts.markdown = text.markdown if "markdown" in names else ""
+        if "html" in names:
+            parts.html = document.text
+        if "links" in names:
+            parts.links = await self._links(document)
+
+    async def _links(self, document: Document) -> list[str]:
+        if not is_html(document.mime_type):
+            return []
+        outline = await self._service.opened.readers.ask(_LINKS, document, partial(unpack, document=document))
+        return list(outline.links.links)
+
+    def _record(self, row: Row) -> str:
+        location = own_location(row)
+        if location is None:
+            raise StoreError(f"{row['url']} is not in the archive")
+        if location.length > _MOST_BYTES:
+            raise StoreError(f"the record of {row['url']} has {location.length:,} bytes, more than are sent")
+        return base64.b64encode(b"".join(self._archive.chunks(location))).decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 from concurrent.futures import ThreadPoolExecutor
 
@@ -88,9 +89,7 @@ def test_more_urls_of_a_host_than_may_wait_are_busy(service: Served, web: LocalW
 
 def test_a_client_that_leaves_costs_only_its_request(service: Served, web: LocalWeb) -> None:
     late = web.put(HOME, "/late", Reply("<title>Late</title>", delay=1))
-    try:
+    with contextlib.suppress(httpx.TimeoutException):
         service.client.post("/v1/pages", json={"url": late, "wait": 60}, timeout=0.3)
-    except httpx.TimeoutException:
-        pass
     assert service.fetch(late).json()["results"][0]["page"]["title"] == "Late"
     assert web.urls().count(late) == 1

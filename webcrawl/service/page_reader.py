@@ -102,6 +102,4 @@ def _of_request(
 
 def _without_loop(chain: list[ChainRow]) -> list[ChainRow]:
     """Returns a chain up to the first URL that comes again."""
-    if len(chain) == 1:
-        return chain
-    return list({row.url: row for row in reversed(chain)}.values())[::-1]
+    return chain if len(chain) == 1 else list({row.url: row for row in chain}.values())

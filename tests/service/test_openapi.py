@@ -1,0 +1,73 @@
+"""The OpenAPI document describes what the service answers, and every generated request gets an answer it describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from schemathesis import Case
+
+from tests.service.served import Served
+
+FEW, MANY = 10, 200
+
+
+@pytest.fixture(scope="module")
+def schema(service: Served) -> Iterator[schemathesis.BaseSchema]:
+    """The document of the service."""
+    yield schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+
+
+def check_all(schema: schemathesis.BaseSchema, service: Served, examples: int) -> None:
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        cases = st.one_of(operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode)
+
+        @settings(
+            max_examples=examples,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=cases)
+        def check(case: Case) -> None:
+            if isinstance(case.body, dict) and "wait" in case.body:
+                case.body["wait"] = 0
+            if "wait" in (case.query or {}):
+                case.query["wait"] = 0
+            response = case.call(base_url=service.url)
+            assert response.status_code < 500, (response.status_code, response.content)
+            case.validate_response(response)
+
+        check()
+
+
+def test_generated_requests_get_described_answers(schema: schemathesis.BaseSchema, service: Served) -> None:
+    check_all(schema, service, FEW)
+
+
+@pytest.mark.slow
+def test_many_generated_requests_get_described_answers(
+    schema: schemathesis.BaseSchema, service: Served
+) -> None:
+    check_all(schema, service, MANY)
+
+
+def test_the_page_for_people_loads_nothing_and_links_what_exists(service: Served) -> None:
+    answer = service.client.get("/")
+    page, policy = answer.text, answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert not re.search(r"<(script|link|img|iframe)|(src|href)=\"(https?:|//)", page)
+    names = set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= names
+    problem = service.client.get("/nothing").json()["type"]
+    assert problem.removeprefix("/#") in names
+
+
+def test_a_service_without_its_role_or_method_says_so(service: Served) -> None:
+    wrong = service.client.put("/v1/pages:read")
+    assert wrong.status_code == 405 and wrong.json()["type"] == "/#problem-wrong-method"
+    assert wrong.headers["allow"] == "POST"

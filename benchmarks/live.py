@@ -1,0 +1,137 @@
+"""The live lane beside a broad crawl of the same 1,000 loopback hosts: from a message to its event, in seconds.
+
+    make bench-live [ARGS="--seconds 600 --rate 200 --delay 1 --json FILE"]
+
+Half of the URLs are short links of two to four hops. After half of the time the lane's worker is killed (-9) and
+started again, after three quarters Valkey. The exit status is 1 if a message is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+import time
+from argparse import Namespace
+from collections import Counter
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from benchmarks.chaos_engines import Server
+from benchmarks.command import ROOT, broad, command_line, scrapy, table, write_figures
+from benchmarks.servers import RULES, Names, RequestLog, answer, free_port, requests, serve_web, serving
+
+HOSTS, WORDS, ENDING_SECONDS = 1_000, " A word of a page." * 300, 90.0
+EVENTS = "wc:{c:live}:pages"
+
+
+class Engine(Server):
+    """A kill loses nothing that the system has, as in a default installation with `appendonly yes`."""
+
+    fsync = "everysec"
+
+
+def address(number: int) -> str:
+    return f"127.1.{number // 250}.{number % 250 + 1}"
+
+
+async def serve(port: int, log: Path, ready: Any) -> None:
+    """Answers /live/ID/N by a redirect to N - 1 on another host; every other page links to 20 pages of its host."""
+    hits = RequestLog(log)
+
+    async def respond(authority: str, path: str, stream: Any) -> None:
+        hits.write(f"{authority}{path}")
+        kind, _, rest = path[1:].partition("/")
+        name, _, hops = rest.partition("/")
+        if kind == "live" and int(hops):
+            to = f"http://{address(random.Random(path).randrange(HOSTS))}:{port}/live/{name}/{int(hops) - 1}"
+            stream.write(f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode())
+        elif path == "/robots.txt":
+            stream.write(answer("200 OK", RULES, "text/plain"))
+        else:
+            links = "".join(f"<a href=/{kind}{n}>x</a>" for n in range(20)) if len(kind) < 4 else ""
+            stream.write(answer("200 OK", f"<title>{path}</title><p>{WORDS}{links}".encode()))
+
+    await serve_web(respond, port, Names(lambda _: None), 0, ready)
+
+
+def put(engine: Redis, port: int, number: int) -> None:
+    hops = random.choice((0, 0, 0, 2, 3, 4))
+    url = f"http://{address(random.randrange(HOSTS))}:{port}/live/{number}/{hops}"
+    engine.xadd("live:urls", {"url": url, "id": str(number), "max_age": "3600"})
+
+
+def run(options: Namespace, home: Path) -> tuple[dict[int, float], dict[int, float], Path]:
+    """Returns when each message was put, and how many seconds later its event came; and the server's log."""
+    port, log, engine = free_port("0.0.0.0"), home / "log", Engine(home, 16)
+    (home / "seeds").write_text("\n".join(f"http://{address(n)}:{port}/" for n in range(HOSTS)))
+    own = {**engine.settings, "DATA_DIR": home / "data", "DOWNLOAD_DELAY": options.delay}
+    own |= {"ALLOWED_NETWORKS": "127.0.0.0/8", "DNS_SERVERS": "127.0.0.1:9", "FRONTIER_LEASE_SECONDS": 10}
+    lane = scrapy("crawl", "live", **own)
+    client, put_at, took, last = Redis.from_url(engine.url), {}, dict[int, float](), b"0"
+    with serving(serve, port, log):
+        crawls = [
+            subprocess.Popen(command, cwd=ROOT) for command in (broad(f"@{home}/seeds", "host", own), lane)
+        ]
+        try:
+            time.sleep(options.warm_up)
+            began, kills = time.time(), [(0.75, engine.kill, engine.revive), (0.5, None, None)]
+            while (now := time.time() - began) < options.seconds + ENDING_SECONDS:
+                if kills and options.kill and now > kills[-1][0] * options.seconds:
+                    _, kill, revive = kills.pop()
+                    if kill:
+                        kill(), revive()
+                    else:
+                        crawls[-1].kill()
+                        crawls.append(subprocess.Popen(lane, cwd=ROOT))
+                try:
+                    while len(put_at) < min(now, options.seconds) * options.rate:
+                        put(client, port, len(put_at))
+                        put_at[len(put_at)] = time.time()
+                    for _, entries in client.xread({EVENTS: last}, count=1000, block=20) or []:
+                        for last, fields in entries:
+                            (name,) = json.loads(fields[b"page"])["ids"]
+                            took.setdefault(int(name), int(last.split(b"-")[0]) / 1000 - put_at[int(name)])
+                except RedisError:
+                    time.sleep(0.1)
+                if now > options.seconds and len(took) == len(put_at):
+                    break
+        finally:
+            for crawl in crawls:
+                crawl.kill()
+            engine.end()
+    return put_at, took, log
+
+
+def main() -> None:
+    parser = command_line(__doc__, json=True)
+    for name, value in {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20}.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    parser.add_argument("--no-kill", dest="kill", action="store_false", help="kill nothing")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
+        put_at, took, log = run(options, Path(folder))
+        hits = Counter(what for _, what in requests(log))
+    calm = min(put_at.values()) + options.seconds * (0.4 if options.kill else 1)
+    rows, figures = [], {}
+    for name, chosen in {"before the kills": lambda at: at <= calm, "all": lambda at: True}.items():
+        times = sorted(seconds for number, seconds in took.items() if chosen(put_at[number]))
+        cuts = quantiles(times, n=100)
+        figures[name] = {"messages": len(times), "p50": cuts[49], "p99": cuts[98], "most": times[-1]}
+        rows.append((name, len(times), *(f"{part:.2f}" for part in (cuts[49], cuts[98], times[-1]))))
+    again = sum(number - 1 for what, number in hits.items() if "/live/" in what)
+    others = sum(number for what, number in hits.items() if "/live/" not in what)
+    lost = len(put_at) - len(took)
+    print(table("messages|number:|p50 s:|p99 s:|longest s:", rows))
+    print(f"{lost} lost, {again} requests repeated, {others / options.seconds:.0f} other requests a second")
+    write_figures(options.json, times=figures, lost=lost, again=again)
+    raise SystemExit(lost > 0)
+
+
+if __name__ == "__main__":
+    main()

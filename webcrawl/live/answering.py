@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from webcrawl.crawler.session import Session
@@ -15,6 +16,7 @@ from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events
 from webcrawl.live.stored import StoredChain, StoredChains
+from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.stores.listeners import Publisher
 from webcrawl.urls.canonical import normalize, split
 
@@ -45,6 +47,7 @@ class Answering:
         self.asks = Asks(connection.engine, connection.keys)
         self._operations = Operations(connection.engine, connection.keys)
         self._stored = StoredChains(session.stores)
+        self._finished: GroupCommit[str, None] = GroupCommit(self._acknowledge)
         self._publisher = Publisher(connection.engine, connection.keys, session.stores.listeners)
 
     async def close(self) -> None:
@@ -93,16 +96,18 @@ class Answering:
 
     async def move(self, url: str, target: str) -> None:
         """Moves those who wait for a URL to the target of its redirect."""
-        # others may ask meanwhile, for whom the URL is not queued
-        while asks := await self.asks.of(url):
+        others = True
+        # they ask meanwhile, and the URL is not queued for them
+        while others and (asks := await self.asks.of(url)):
             await self._move(asks, url, target)
-            await self.asks.remove(url, asks)
+            others = await self.asks.remove(url, asks)
 
     async def finish(self, url: str, answer: LiveAnswer) -> None:
         """Answers those who wait for a URL."""
-        while asks := await self.asks.of(url):
+        others = True
+        while others and (asks := await self.asks.of(url)):
             await self.answer(asks, answer)
-            await self.asks.remove(url, asks)
+            others = await self.asks.remove(url, asks)
 
     async def _move(self, asks: Sequence[LiveAsk], url: str, target: str) -> None:
         moved = [ask.moved(url) for ask in asks]
@@ -119,19 +124,16 @@ class Answering:
 
     async def answer(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
         """Publishes the events, and then acknowledges the messages that are finished."""
-        for event in events(asks, answer):
-            await self._publisher.publish_encoded(event)
-        finished = [ask.message for ask in asks if await self.asks.finish(ask)]
-        await self.acknowledge(finished)
+        await asyncio.gather(*map(self._publisher.publish_encoded, events(asks, answer)))
+        finished = {ask.message for ask in asks if await self.asks.finish(ask)}
+        await asyncio.gather(*map(self._finished.put, finished))
 
-    async def acknowledge(self, messages: Iterable[str]) -> None:
+    async def _acknowledge(self, messages: list[str]) -> list[None]:
         """Removes messages from the stream."""
-        names = list(dict.fromkeys(messages))
-        if names:
-            words = (("XACK", self._stream, LIVE_GROUP, *names), ("XDEL", self._stream, *names))
-            await self._session.connection.engine.change_all(
-                [Command(self._stream, command) for command in words]
-            )
+        words = (("XACK", self._stream, LIVE_GROUP, *messages), ("XDEL", self._stream, *messages))
+        commands = [Command(self._stream, command) for command in words]
+        await self._session.connection.engine.change_all(commands)
+        return [None] * len(messages)
 
     def _allowed(self, url: str) -> str | None:
         """Returns the URL to fetch for a URL as asked, or None if a filter forbids it; raises InvalidURL."""

@@ -6,6 +6,7 @@ asked for by many is fetched once, and all get its event. A redirect moves those
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,11 +15,15 @@ import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import DEFAULT_LEVEL, Candidate
+from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.urls.canonical import split
 
 _DAY = 24 * 3600
+_YES = ord("1")
+"""The character of a verdict, as a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,43 +86,73 @@ class WantedURL(NamedTuple):
 
 
 class Asks:
-    """The asks of one crawl. Methods may raise the errors of UNAVAILABLE, and may be repeated."""
+    """The asks of one crawl. Methods may raise the errors of UNAVAILABLE, and may be repeated.
+
+    Calls of the same time share their round trips.
+    """
 
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
+        self._additions: GroupCommit[WantedURL, bool] = GroupCommit(self._add)
+        self._reads: GroupCommit[str, list[LiveAsk]] = GroupCommit(self._read)
+        self._removals: GroupCommit[tuple[str, LiveAsk], bool] = GroupCommit(self._remove)
 
-    async def add(self, wanted: Sequence[WantedURL]) -> int:
-        """Adds asks; returns how many URLs were queued."""
-        calls = [
-            script_call("ask", self._keys.queue(shard), ask=_columns(group))
-            for shard, group in self._keys.by_shard(wanted, lambda each: split(each.url)[0]).items()
-        ]
-        return sum(reply.count(b"1") for reply in await self._engine.run_all(calls))
+    async def add(self, wanted: Iterable[WantedURL]) -> bool:
+        """Adds asks; returns whether a URL was queued."""
+        return any(await asyncio.gather(*map(self._additions.put, wanted)))
 
     async def of(self, url: str) -> list[LiveAsk]:
         """Returns who waits for a normalized URL."""
-        key = self._key(url)
-        known = await self._engine.client.hget(key, url)
-        # a name of an ask is text; a record is binary
-        asks: Mapping[bytes, bytes] = msgpack.unpackb(known, raw=True) if known else {}
-        return [LiveAsk.decoded(record) for record in asks.values()]
+        return await self._reads.put(url)
+
+    async def remove(self, url: str, asks: Iterable[LiveAsk]) -> bool:
+        """Removes asks for a normalized URL; returns whether others wait for it still."""
+        return all(await asyncio.gather(*(self._removals.put((url, ask)) for ask in asks)))
+
+    async def _add(self, wanted: list[WantedURL]) -> list[bool]:
+        groups = self._keys.by_shard(wanted, lambda each: split(each.url)[0])
+        calls = [
+            script_call("ask", self._keys.queue(shard), ask=_columns(group))
+            for shard, group in groups.items()
+        ]
+        queued = {
+            id(each): verdict == _YES
+            for group, reply in zip(groups.values(), await self._engine.run_all(calls), strict=True)
+            for each, verdict in zip(group, reply, strict=True)
+        }
+        return [queued[id(each)] for each in wanted]
+
+    async def _read(self, urls: list[str]) -> list[list[LiveAsk]]:
+        keys = map(self._key, urls)
+        commands = [Command(key, ("HGET", key, url)) for key, url in zip(keys, urls, strict=True)]
+        return [_decoded(known) for known in await self._engine.change_all(commands)]
+
+    async def _remove(self, pairs: list[tuple[str, LiveAsk]]) -> list[bool]:
+        groups = self._keys.by_shard(pairs, lambda pair: split(pair[0])[0])
+        calls = [
+            script_call(
+                "unask",
+                self._keys.queue(shard)[:1],
+                ask={"url": [url for url, _ in group], "key": [ask.key for _, ask in group]},
+            )
+            for shard, group in groups.items()
+        ]
+        replies = await self._engine.run_all(calls)
+        others = {
+            id(pair): verdict == _YES
+            for group, reply in zip(groups.values(), replies, strict=True)
+            for pair, verdict in zip(group, reply, strict=True)
+        }
+        return [others[id(pair)] for pair in pairs]
 
     async def of_host(self, host: str) -> dict[str, list[LiveAsk]]:
         """Returns who waits for each URL of a host."""
         waiting: dict[str, list[LiveAsk]] = {}
         async for url, known in self._engine.client.hscan_iter(self._key(host)):
             if url.startswith(host.encode() + b"/"):
-                waiting[url.decode()] = [
-                    LiveAsk.decoded(record) for record in msgpack.unpackb(known, raw=True).values()
-                ]
+                waiting[url.decode()] = _decoded(known)
         return waiting
-
-    async def remove(self, url: str, asks: Iterable[LiveAsk]) -> None:
-        """Removes asks for a normalized URL."""
-        keys = [ask.key for ask in asks]
-        columns = {"url": [url] * len(keys), "key": keys}
-        await self._engine.run(script_call("unask", self._keys.queue(self._shard(url))[:1], ask=columns))
 
     async def begin(self, message: str, of: int) -> None:
         """Notes that a message has several URLs."""
@@ -146,6 +181,12 @@ class Asks:
 
     def _key(self, url: str) -> str:
         return f"{self._keys.queue(self._shard(url))[0]}asks"
+
+
+def _decoded(known: bytes | None) -> list[LiveAsk]:
+    # a name of an ask is text; a record is binary
+    asks: Mapping[bytes, bytes] = msgpack.unpackb(known, raw=True) if known else {}
+    return [LiveAsk.decoded(record) for record in asks.values()]
 
 
 def _columns(wanted: Sequence[WantedURL]) -> dict[str, Sequence[str | bytes]]:

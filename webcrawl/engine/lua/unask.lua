@@ -5,17 +5,18 @@
 -- each ask
 --   url
 --   key
--- reply   number of asks that were removed
-local removed = 0
+-- reply   one character for each ask, in order: "1" others wait for the URL still, "0" nobody does
+local verdicts = {}
 for i = 1, n_ask do
   local url, key = ask_at(i)
   local known = redis.call('HGET', P .. 'asks', url)
   local asks = known and cmsgpack.unpack(known) or {}
-  if asks[key] then removed, asks[key] = removed + 1, nil end
+  asks[key] = nil
+  verdicts[i] = next(asks) and '1' or '0'
   if next(asks) then
     redis.call('HSET', P .. 'asks', url, cmsgpack.pack(asks))
   elseif known then
     redis.call('HDEL', P .. 'asks', url)
   end
 end
-return removed
+return table.concat(verdicts)

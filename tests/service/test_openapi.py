@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from schemathesis import Case
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.service.served import Served
 
@@ -40,7 +41,8 @@ def check_all(schema: schemathesis.BaseSchema, service: Served, examples: int) -
                 case.query["wait"] = 0
             response = case.call(base_url=service.url)
             assert response.status_code < 500, (response.status_code, response.content)
-            case.validate_response(response)
+            # a schema cannot say which text is a URL
+            case.validate_response(response, excluded_checks=[positive_data_acceptance])
 
         check()
 

@@ -19,7 +19,7 @@ from webcrawl.service.fetch import Fetch, FetchError, FetchOutcome, FetchRequest
 from webcrawl.service.fetches import BUSY, Fetches, Quota
 from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
-from webcrawl.service.page_parts import PageParts, PartName, PartsReader
+from webcrawl.service.page_parts import PageParts, PartName, PartsReader, PartsRoom
 from webcrawl.service.page_reader import StoredPage
 from webcrawl.service.page_record import PageRecord, page_record
 from webcrawl.service.problem import ApiProblem, ProblemKind
@@ -182,14 +182,17 @@ class _FetchedPages:
         if stored is None:
             ready = [url for url in request.max_ages if url not in fetch.waiting]
             stored = await self.service.pages.pages(ready)
+        room = PartsRoom()
         results = await asyncio.gather(
-            *(self._result(fetch, url, normalized, stored) for url, normalized in request.urls.items())
+            *(self._result(fetch, url, normalized, stored, room) for url, normalized in request.urls.items())
         )
         pending = any(result.pending for result in results)
         headers = {"Location": f"/v1/requests/{fetch.id}", "Retry-After": "1"} if pending else {}
         return ApiAnswer(FetchedPages(fetch.id, not pending, results), 202 if pending else 200, headers)
 
-    async def _result(self, fetch: Fetch, given: str, url: str, stored: dict[str, StoredPage]) -> FetchedPage:
+    async def _result(
+        self, fetch: Fetch, given: str, url: str, stored: dict[str, StoredPage], room: PartsRoom
+    ) -> FetchedPage:
         outcome = fetch.request.settled.get(given) or fetch.outcomes.get(url)
         if url in fetch.waiting:
             return FetchedPage(given, pending=True)
@@ -202,13 +205,13 @@ class _FetchedPages:
             given,
             stored=outcome is None or outcome.stored,
             page=page_record(page) if "metadata" in fetch.request.parts else None,
-            parts=await self._parts(page, fetch.request.parts),
+            parts=await self._parts(page, fetch.request.parts, room),
         )
 
-    async def _parts(self, page: StoredPage, names: Sequence[str]) -> PageParts | None:
+    async def _parts(self, page: StoredPage, names: Sequence[str], room: PartsRoom) -> PageParts | None:
         if set(names) <= {"metadata"}:
             return None
-        return await self.parts.parts(page.chain[-1].url, names)
+        return room.take(await self.parts.parts(page.chain[-1].url, names))
 
 
 def _is_fresh(page: StoredPage | None, since: float) -> bool:

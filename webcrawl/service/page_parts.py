@@ -23,6 +23,7 @@ from webcrawl.stores.locations import Row, own_location
 PartName: TypeAlias = Literal["metadata", "text", "markdown", "html", "links", "record"]
 _AT_ONCE = 4
 _MOST_BYTES = 32 << 20
+_MOST_OF_ANSWER = 64 << 20
 _LINKS = large_outline.reader(
     facts=False, simhash=False, texts=False, text_links=False, link_rows=False, markdown=False
 )
@@ -40,6 +41,21 @@ class PageParts(Struct, omit_defaults=True):
     links: list[str] = []
     record: Annotated[str, Meta(description="The WARC record, a gzip member, in base64.")] = ""
     problem: str = ""
+
+
+class PartsRoom:
+    """What the parts of an answer may still have, in characters."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_OF_ANSWER
+
+    def take(self, parts: PageParts) -> PageParts:
+        """Returns the parts, or only a problem if the answer has no room for them."""
+        size = sum(map(len, (parts.text, parts.markdown, parts.html, parts.record, *parts.links)))
+        if size > self._left:
+            return PageParts(problem="the answer would be too long: ask for fewer pages or parts")
+        self._left -= size
+        return parts
 
 
 class PartsReader:

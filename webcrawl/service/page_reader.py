@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from webcrawl.errors import InvalidURL
 from webcrawl.opened import OpenedCrawl
+from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.stores.group_commit import Batches
 from webcrawl.urls.canonical import normalize
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 _MOST_URLS = 1_000
 """The most URLs of a query: requests behind it should not wait for long."""
 _MOST_TOGETHER = 50
+_MOST_WAITING, _MOST_OF_CALLER = 12_000, 8_000
+"""The URLs that may wait; reading them takes under a second."""
 
 
 class StoredPage(NamedTuple):
@@ -38,13 +42,29 @@ class PageReader:
         self._opened = opened
         self._metadata: Metadata | None = None
         self._chains: RedirectChains | None = None
+        self._waiting = Counter[str]()
+        """Caller -> the URLs of its requests."""
         self._batches: Batches[_Wanted, dict[str, StoredPage]] = Batches(self._read, most=_MOST_TOGETHER)
 
-    async def pages(self, urls: Sequence[str], *, history: bool = False) -> dict[str, StoredPage]:
-        """Returns stored pages by URL as given; others are left out. Raises StoreError.
+    async def pages(
+        self, urls: Sequence[str], *, history: bool = False, caller: str = ""
+    ) -> dict[str, StoredPage]:
+        """Returns stored pages by URL as given; others are left out.
 
-        A URL has the page of its normalized form, or else that of its canonical form.
+        A URL has the page of its normalized form, or else that of its canonical form. Raises StoreError, and
+        ApiProblem if so many URLs wait, of the caller or of all, that answers would come late.
         """
+        if max(self._waiting.total() / _MOST_WAITING, self._waiting[caller] / _MOST_OF_CALLER) >= 1:
+            raise ApiProblem(ProblemKind.TOO_MANY_REQUESTS, "too many URLs wait to be read", retry_after=1)
+        self._waiting[caller] += len(urls)
+        try:
+            return await self._pages(urls, history=history)
+        finally:
+            self._waiting[caller] -= len(urls)
+            if not self._waiting[caller]:
+                del self._waiting[caller]
+
+    async def _pages(self, urls: Sequence[str], *, history: bool) -> dict[str, StoredPage]:
         forms = {url: self._forms(url) for url in urls}
         wanted = dict.fromkeys(form for of_url in forms.values() for form in of_url)
         pages = await self._batches.put(_Wanted(tuple(wanted), history))

@@ -84,14 +84,14 @@ class _StoredPages:
         if len(url) > LONGEST_URL:
             raise ApiProblem(ProblemKind.BAD_REQUEST, f"a URL has at most {LONGEST_URL:,} characters")
         normalize(url)
-        pages = await self.service.pages.pages([url], history=call.query.history)
+        pages = await self.service.pages.pages([url], history=call.query.history, caller=call.caller.name)
         if (page := pages.get(url)) is None:
             raise ApiProblem(ProblemKind.NOT_STORED)
         return page_record(page)
 
     async def read(self, call: ApiCall) -> StoredResults:
         urls = call.body.urls
-        pages = await self.service.pages.pages(urls, history=call.body.history)
+        pages = await self.service.pages.pages(urls, history=call.body.history, caller=call.caller.name)
         return StoredResults(
             [StoredResult(url, page_record(pages[url]) if url in pages else None) for url in urls]
         )

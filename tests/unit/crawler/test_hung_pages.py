@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scrapy import Request
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from webcrawl.config import ReaderConfig
 from webcrawl.crawler.pages.hung_pages import HungPages
@@ -23,9 +25,16 @@ TIMEOUT = 60.0
 
 
 class Scraper:
-    """The methods of Scrapy's scraper; a callback waits until it is cancelled."""
+    """The methods of Scrapy's scraper; a callback waits until it is cancelled, an item a moment."""
+
+    concurrent_items = 2
 
     def __init__(self) -> None:
+        self.crawled: list[Request] = []
+        self.errors: list[BaseException] = []
+        self.items: list[Any] = []
+        self.at_once = self.most_at_once = 0
+        self.crawler = SimpleNamespace(engine=SimpleNamespace(crawl=self.crawled.append))
         self.slot = ScraperSlot(1_000_000, Readers(ReaderConfig(processes=1, seconds=20, memory=1 << 29)))
 
     async def call_spider_async(self, result: Any, request: Request) -> None:
@@ -35,7 +44,14 @@ class Scraper:
         """Not called."""
 
     async def start_itemproc_async(self, item: Any, *, response: Any) -> None:
-        """Not called."""
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.001)
+        self.items.append(item)
+        self.at_once -= 1
+
+    def handle_spider_error(self, failure: Failure, request: Request, response: Any) -> None:
+        self.errors.append(failure.value)
 
 
 def tasks() -> Tasks:
@@ -76,6 +92,53 @@ async def _hang_while_stores_are_away() -> None:
         oldest[1].settlement.reason == "its callback or pipelines took longer than 60 s (PROCESSING_TIMEOUT)"
     )
     pages.stop()
+
+
+class Results:
+    """Five items, of which the third cannot be made, a request and nothing."""
+
+    def __init__(self) -> None:
+        self._left = iter([1, 2, ValueError("3"), Request(URL), None, 4, 5])
+
+    def __iter__(self) -> Results:
+        return self
+
+    def __next__(self) -> Any:
+        result = next(self._left)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+class AsyncResults(Results):
+    def __aiter__(self) -> AsyncResults:
+        return self
+
+    async def __anext__(self) -> Any:
+        await asyncio.sleep(0)
+        try:
+            return next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
+
+
+@pytest.mark.parametrize("results", [Results, AsyncResults])
+def test_a_callback_goes_on_after_an_error_and_its_items_are_handled_a_few_at_a_time(
+    results: Callable[[], Any],
+) -> None:
+    """As Scrapy handles them, for `__next__` and for `__anext__`."""
+
+    async def handle() -> Scraper:
+        scraper, request = Scraper(), Request(URL)
+        pages = HungPages(tasks(), lambda: False, scraper, TIMEOUT)
+        await scraper.handle_spider_output_async(results(), request, Response(URL, request=request))
+        pages.stop()
+        return scraper
+
+    scraper = asyncio.run(handle())
+    assert scraper.items == [1, 2, 4, 5] and scraper.most_at_once == scraper.concurrent_items
+    assert list(map(str, scraper.errors)) == ["3"]
+    assert [request.url for request in scraper.crawled] == [URL]
 
 
 def test_a_look_for_old_pages_reads_no_others() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from scrapy.utils.asyncgen import as_async_generator
+from scrapy.utils.defer import iter_errback
+from twisted.python.failure import Failure
 
 from webcrawl.crawler.scheduling.tasks import Tasks
 
@@ -40,7 +42,6 @@ class HungPages:
         self._working = WeakKeyDictionary[Request, _Work]()
         # no public API shows which tasks work on a page
         self._call = scraper.call_spider_async
-        self._handle_output = scraper.handle_spider_output_async
         self._process_item = scraper.start_itemproc_async
         scraper.call_spider_async = self._called
         scraper.handle_spider_output_async = self._handled
@@ -83,39 +84,58 @@ class HungPages:
         work: _Work = set()
         _WORK.set(work)
         self._working[request] = work
-        with _entered():
+        with _Entered():
             return await self._call(result, request)
 
-    async def _handled(self, output: Any, request: Request, response: Any) -> None:
-        """Handles all that a callback yields. The tasks that Scrapy creates for this are cancelled one by one."""
-        watched = _watched(output) if isinstance(output, AsyncIterator) else output
-        await self._handle_output(watched, request, response)
+    async def _handled(
+        self, output: Iterable[Any] | AsyncIterator[Any], request: Request, response: Any
+    ) -> None:
+        """Handles all that a callback yields, with a task for each item and at most CONCURRENT_ITEMS at a time.
+
+        Scrapy starts so many tasks and a queue for each response, most of which have one item.
+        """
+        scraper, tasks = self._scraper, set[asyncio.Task[None]]()
+        if not isinstance(output, AsyncIterator):
+            output = as_async_generator(iter_errback(output, scraper.handle_spider_error, request, response))
+        try:
+            with _Entered():
+                while True:
+                    try:
+                        result = await anext(output)
+                    except StopAsyncIteration:
+                        break
+                    except Exception:  # as in Scrapy: the callback may go on
+                        scraper.handle_spider_error(Failure(), request, response)
+                        continue
+                    if isinstance(result, Request):
+                        scraper.crawler.engine.crawl(result)
+                    elif result is not None:
+                        if len(tasks) >= scraper.concurrent_items:
+                            _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                        tasks.add(asyncio.create_task(self._processed(result, response=response)))
+        except asyncio.CancelledError:  # the page is given back
+            pass
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _processed(self, item: Any, *, response: Any) -> None:
         """Sends an item through the pipelines."""
-        with _entered():
+        with _Entered():
             await self._process_item(item, response=response)
 
 
-async def _watched(output: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """Yields what an asynchronous callback yields. Ends on cancellation, because other tasks wait for the end."""
-    try:
-        with _entered():
-            async for item in output:
-                yield item
-    except asyncio.CancelledError:
-        return
-
-
-@contextmanager
-def _entered() -> Iterator[None]:
+class _Entered:
     """Adds the current task to the work on its page, if it has a page, so that both are cancelled together."""
-    work, task = _WORK.get(None), asyncio.current_task()
-    if work is None or task is None or task in work:
-        yield
-        return
-    work.add(task)
-    try:
-        yield
-    finally:
-        work.discard(task)
+
+    __slots__ = ("_task", "_work")
+
+    def __enter__(self) -> None:
+        self._work, self._task = _WORK.get(None), asyncio.current_task()
+        if self._work is None or self._task is None or self._task in self._work:
+            self._work = None
+        else:
+            self._work.add(self._task)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._work is not None and self._task is not None:
+            self._work.discard(self._task)

@@ -13,7 +13,7 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Attributes, Element, ManyElements, search
 from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
-from webcrawl.documents.shadow_roots import compose
+from webcrawl.documents.shadow_roots import compose, may_have_roots
 
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
 """A tree, and whether markup was removed before parsing."""
@@ -122,7 +122,8 @@ class Document:
         markup = self._markup() if self.refused is None else b""
         bounded = _bounded(markup)
         tree = LexborHTMLParser(bounded)
-        compose(tree)
+        if may_have_roots(bounded):
+            compose(tree)
         return tree, bounded is not markup
 
     def source_tree(self) -> LexborHTMLParser:

@@ -31,7 +31,7 @@ class Scraper:
 
     def __init__(self) -> None:
         self.crawled: list[Request] = []
-        self.errors: list[BaseException] = []
+        self.errors: list[BaseException | None] = []
         self.items: list[Any] = []
         self.at_once = self.most_at_once = 0
         self.crawler = SimpleNamespace(engine=SimpleNamespace(crawl=self.crawled.append))

@@ -105,7 +105,7 @@ class HungPages:
                     except StopAsyncIteration:
                         break
                     except Exception:  # as in Scrapy: the callback may go on
-                        scraper.handle_spider_error(Failure(), request, response)
+                        scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
                         continue
                     if isinstance(result, Request):
                         scraper.crawler.engine.crawl(result)

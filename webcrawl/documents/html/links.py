@@ -174,7 +174,10 @@ def collect(elements: Iterable[Element]) -> PageAddresses:
         relation = attributes.get("rel")
         if tag == "a" and not relation:
             written = address = attributes["href"]
-            if written not in addresses:
+            if written and written[0] == "#":  # a section of the page, as of many links
+                address = ""
+                addresses[""] = None
+            elif written not in addresses:
                 if written in changed:
                     address = changed[written]
                 elif (address := _address(tag, attributes, ())) != written:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+from redis import Redis
 
 from tests.service.conftest import HOME, OTHER, PRIVATE
 from tests.service.served import Served
@@ -93,3 +96,32 @@ def test_a_client_that_leaves_costs_only_its_request(service: Served, web: Local
         service.client.post("/v1/pages", json={"url": late, "wait": 60}, timeout=0.3)
     assert service.fetch(late).json()["results"][0]["page"]["title"] == "Late"
     assert web.urls().count(late) == 1
+
+
+def test_another_service_of_the_engine_shows_a_request(
+    start_service: Callable[..., Served], redis_url: str, valkey: Redis
+) -> None:
+    first, second = (start_service(REDIS_URL=redis_url) for _ in range(2))
+    wanted = "http://example.org/"
+    answer = first.fetch(wanted, "nonsense", wait=0)
+    assert answer.status_code == 202
+    (message,) = (fields for _, fields in valkey.xrange("live:urls"))
+    assert (message[b"url"], message[b"id"]) == (wanted.encode(), answer.json()["id"].encode())
+    assert second.client.get(answer.headers["location"]).json() == answer.json()
+    # the event of a worker settles the request, and the other service shows it
+    event = {"kind": "page", "ids": [answer.json()["id"]], "url": wanted, "error": "robots", "reason": "no"}
+    valkey.xadd("wc:{c:live}:pages", {"page": json.dumps(event)})
+    settled = second.client.get(answer.headers["location"], params={"wait": 30})
+    assert settled.status_code == 200
+    assert [result["error"]["reason"] for result in settled.json()["results"]] == ["robots", "invalid"]
+    assert 0 < valkey.ttl(f"wc:requests:{answer.json()['id']}") <= 3_600
+
+
+def test_a_full_lane_is_told(start_service: Callable[..., Served], redis_url: str, valkey: Redis) -> None:
+    service = start_service(REDIS_URL=redis_url)
+    with valkey.pipeline() as pipeline:
+        for _ in range(5_000):
+            pipeline.xadd("live:urls", {"url": "http://example.org/"})
+        pipeline.execute()
+    full = service.fetch("http://example.org/", wait=0)
+    assert full.status_code == 429 and int(full.headers["retry-after"]) >= 1

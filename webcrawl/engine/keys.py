@@ -159,6 +159,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
     live:urls                      STREAM  messages of the live lane that are not finished, unless LIVE_STREAM names
                                          another stream (webcrawl.live); consumer group "live"
     live:dead                      STREAM  messages that cannot be used: stream, id, error, message (JSON)
+    wc:requests:<id>               STR     a request for pages at the HTTP API, as JSON, expiring
+                                         (webcrawl.service.fetch)
 
 A short queue is its hot list. A long one is its hot list, then its parts in the store, then its outbox. When a hot list
 grows too long it is closed, and new entries go to the outbox, which workers write to the store
@@ -202,6 +204,8 @@ the channel with the numbers of URLs that were queued for the live lane."""
 
 LIVE_URLS, LIVE_DEAD = "live:urls", "live:dead"
 """The streams of the live lane: messages, and messages that cannot be used."""
+REQUESTS = "wc:requests:"
+"""The beginning of the keys of requests at the HTTP API."""
 LIVE_GROUP = "live"
 """The consumer group of the workers of the live lane."""
 

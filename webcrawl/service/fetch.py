@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta, Struct, field
 
@@ -17,7 +17,7 @@ class FetchOutcome(Struct, omit_defaults=True):
 
 
 class FetchRequest(Struct):
-    """What is kept of a request in the engine. `put` is a Unix time; `urls` are normalized, by the URLs as given."""
+    """What a request wants. `put` is a Unix time; `urls` are normalized, by the URLs as given."""
 
     caller: str
     put: float
@@ -26,6 +26,14 @@ class FetchRequest(Struct):
     parts: list[str]
     settled: dict[str, FetchOutcome] = field(default_factory=dict)
     """Outcomes by URL as given, which were known when the request came."""
+
+
+class KeptFetch(Struct):
+    """What the engine keeps of a request; see `Fetch`."""
+
+    request: FetchRequest
+    waiting: list[str]
+    outcomes: dict[str, FetchOutcome]
 
 
 class FetchError(Struct, omit_defaults=True):
@@ -47,6 +55,17 @@ class Fetch:
         self.waiting = waiting
         self.outcomes: dict[str, FetchOutcome] = {}
         self._complete = asyncio.Event()
+
+    @classmethod
+    def of(cls, fetch_id: str, kept: KeptFetch) -> Self:
+        """Returns a request that another service has begun, or that is complete."""
+        fetch = cls(fetch_id, kept.request, set(kept.waiting))
+        fetch.outcomes = kept.outcomes
+        return fetch
+
+    def kept(self) -> KeptFetch:
+        """Returns what the engine keeps."""
+        return KeptFetch(self.request, sorted(self.waiting), self.outcomes)
 
     def settle(self, url: str, outcome: FetchOutcome) -> bool:
         """Notes an outcome; returns whether it is new."""

@@ -7,16 +7,17 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from webcrawl.config import read
+from webcrawl.engine.keys import REQUESTS
 from webcrawl.errors import LiveLaneFull
 from webcrawl.live.lane import LiveLane
 from webcrawl.live.request import LiveRequest
 from webcrawl.service.caller import Caller
-from webcrawl.service.fetch import Fetch, FetchOutcome, FetchRequest
+from webcrawl.service.fetch import Fetch, FetchOutcome, FetchRequest, KeptFetch
 from webcrawl.service.live_events import LiveEvent, LiveEvents
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.service import Service
@@ -96,6 +97,7 @@ class Fetches:
             url: FetchOutcome(BUSY, f"{MOST_OF_HOST} URLs of its host wait here") for url in busy
         }
         if not free:
+            fetch.id = ""
             return fetch
         if self._quota is not None:
             self._quota.take(caller.name, len(free))
@@ -123,11 +125,9 @@ class Fetches:
         """Returns a request by its ID; raises ApiProblem if there is none of this caller."""
         fetch = self._open.get(fetch_id)
         if fetch is None:
-            kept = await self._engine.client.hgetall(_key(fetch_id))
-            if b"request" not in kept:
-                raise ApiProblem(ProblemKind.NOT_FOUND, "there is no such request, or it is over an hour old")
-            fetch = _decoded(fetch_id, kept)
-        if fetch.request.caller != caller.name:
+            kept = await self._engine.client.get(_key(fetch_id))
+            fetch = None if kept is None else Fetch.of(fetch_id, msgspec.json.decode(kept, type=KeptFetch))
+        if fetch is None or fetch.request.caller != caller.name:
             raise ApiProblem(ProblemKind.NOT_FOUND, "there is no such request, or it is over an hour old")
         return fetch
 
@@ -180,14 +180,7 @@ class Fetches:
 
     async def _keep(self, fetch: Fetch) -> None:
         """Keeps a request and its outcomes in the engine, for later questions and other servers."""
-        key, client = _key(fetch.id), self._engine.client
-        fields = {
-            "request": msgspec.json.encode(fetch.request),
-            "waiting": msgspec.json.encode(sorted(fetch.waiting)),
-            "outcomes": msgspec.json.encode(fetch.outcomes),
-        }
-        await client.hset(key, mapping=fields)
-        await client.expire(key, KEPT_SECONDS)
+        await self._engine.client.set(_key(fetch.id), msgspec.json.encode(fetch.kept()), ex=KEPT_SECONDS)
 
     async def _sweep(self) -> None:
         """Forgets requests whose outcomes never came."""
@@ -199,11 +192,4 @@ class Fetches:
 
 
 def _key(fetch_id: str) -> str:
-    return f"wc:requests:{fetch_id}"
-
-
-def _decoded(fetch_id: str, kept: Mapping[bytes, bytes]) -> Fetch:
-    request = msgspec.json.decode(kept[b"request"], type=FetchRequest)
-    fetch = Fetch(fetch_id, request, set(msgspec.json.decode(kept[b"waiting"], type=list[str])))
-    fetch.outcomes = msgspec.json.decode(kept[b"outcomes"], type=dict[str, FetchOutcome])
-    return fetch
+    return f"{REQUESTS}{fetch_id}"

@@ -183,3 +183,50 @@ def test_a_killed_engine_loses_no_message(
         until(lambda: not lane.waiting(), crawl, 90)
         assert {name for event in lane.published() for name in event["ids"]} == urls.keys()
         crawl.kill()
+
+
+def test_many_who_ask_share_a_fetch_and_failures_are_answered(
+    lane: Lane, local_web: Callable[..., LocalWeb], valkey: Redis
+) -> None:
+    web = local_web("127.0.1.1", "127.0.1.2")
+    picture = web.put(
+        "127.0.1.2", "/picture.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"})
+    )
+    head = f'<title>Slow</title><meta property="og:image" content="{picture}">'
+    slow = web.put("127.0.1.1", "/slow", Reply(head, delay=1.0))
+    ways = [web.put("127.0.1.2", f"/{n}", Reply(status=307, headers={"Location": slow})) for n in range(3)]
+    circle = web.put(
+        "127.0.1.1", "/circle", Reply(status=302, headers={"Location": web.url("127.0.1.2", "/back")})
+    )
+    web.put("127.0.1.2", "/back", Reply(status=302, headers={"Location": circle}))
+    crawl = lane.begin()
+    for number, url in enumerate((slow, slow, *ways)):
+        lane.put(url=url, id=number, related="image")
+    lane.put(url=circle, id="circle")
+    lane.put(url="http://127.0.1.3:9/", id="closed")
+    until(lambda: not valkey.xlen("live:urls"), crawl, 90)
+    until(lambda: any(event["related_to"] for event in lane.published()), crawl, 60)
+    until(lambda: not valkey.keys("*asks") + valkey.keys("*left:*"), crawl)
+
+    by_id: dict[str, list[dict[str, Any]]] = {}
+    for event in lane.published():
+        for name in event["ids"]:
+            by_id.setdefault(name, []).append(event)
+    assert web.urls().count(slow) == web.urls().count(picture) == 1
+    for number in range(5):
+        page = next(event for event in by_id[str(number)] if not event["related_to"])
+        assert (page["final_url"], page["page"]["title"]) == (slow, "Slow")
+    assert {event["url"] for event in lane.published() if event["related_to"] == slow} == {picture}
+    assert [event["error"] for event in by_id["circle"]] == ["redirects"]
+    assert [event["error"] for event in by_id["closed"]] == ["dead"]
+    assert (
+        sum(int(valkey.hget("wc:{c:live}:totals", f"live.{word}") or 0) for word in ("dead", "fetched")) >= 7
+    )
+
+
+def test_those_who_wait_for_a_host_that_is_given_up_are_answered(lane: Lane) -> None:
+    crawl = lane.begin(POLITENESS_MAX_FAILURES=1)
+    urls = [f"http://127.0.1.3:9/{n}" for n in range(20)]
+    lane.put(urls=" ".join(urls), id="closed")
+    until(lambda: not lane.waiting(), crawl, 90)
+    assert {(event["url"], event["error"]) for event in lane.published()} == {(url, "dead") for url in urls}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +25,9 @@ from webcrawl.urls.canonical import normalize, split
 logger = logging.getLogger(__name__)
 
 
+_LOG_SECONDS = 60.0
+
+
 class Answering:
     """Asks for URLs in the frontier, and answers those who asked.
 
@@ -30,6 +35,7 @@ class Answering:
     stream     LIVE_STREAM
     look       is called when the frontier has new URLs
     extra      returns the `extra` of the queue entry of an ask
+    counters   of the totals of the crawl
     """
 
     def __init__(
@@ -40,11 +46,16 @@ class Answering:
         most_hops: int,
         look: Callable[[], None],
         extra: Callable[[LiveAsk], bytes | None],
+        counters: Counter[str],
     ) -> None:
         connection = session.connection
         self._session, self._stream, self._most_hops = session, stream, most_hops
         self._look, self._extra = look, extra
         self.asks = Asks(connection.engine, connection.keys)
+        self._counters = counters
+        self._waits: list[float] = []
+        """The seconds from a message to its answer, since the last line in the log."""
+        self._logged = time.monotonic()
         self._operations = Operations(connection.engine, connection.keys)
         self._stored = StoredChains(session.stores)
         self._finished: GroupCommit[str, None] = GroupCommit(self._acknowledge)
@@ -61,7 +72,7 @@ class Answering:
         wanted: list[tuple[LiveAsk, str]] = []
         for ask in asks:
             try:
-                url = self._allowed(ask.chain[-1] if ask.chain else ask.url)
+                url = self._allowed(ask.url, is_resource=bool(ask.page))
             except InvalidURL as error:
                 await self.answer([ask], LiveAnswer(ask.url, INVALID, str(error)))
                 continue
@@ -106,8 +117,14 @@ class Answering:
         """Answers those who wait for a URL."""
         others = True
         while others and (asks := await self.asks.of(url)):
+            await self._want_images(asks, answer)
             await self.answer(asks, answer)
             others = await self.asks.remove(url, asks)
+
+    async def _want_images(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
+        """Asks for the picture of a page, for those who want it."""
+        if image := (answer.row or {}).get("image_url"):
+            await self.want([ask.of_image(answer.url, image) for ask in asks if "image" in ask.related])
 
     async def _move(self, asks: Sequence[LiveAsk], url: str, target: str) -> None:
         moved = [ask.moved(url) for ask in asks]
@@ -125,8 +142,24 @@ class Answering:
     async def answer(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
         """Publishes the events, and then acknowledges the messages that are finished."""
         await asyncio.gather(*map(self._publisher.publish_encoded, events(asks, answer)))
+        self._count(asks, answer)
         finished = {ask.message for ask in asks if await self.asks.finish(ask)}
         await asyncio.gather(*map(self._finished.put, finished))
+
+    def _count(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
+        outcome = answer.error or ("stored" if answer.stored else "fetched")
+        self._counters[f"live.{outcome}"] += len(asks)
+        waits = [time.time() - ask.put for ask in asks if not ask.page]
+        self._counters["live_wait_ms"] += round(1000 * sum(waits))
+        self._waits += waits
+        if (now := time.monotonic()) - self._logged < _LOG_SECONDS or not self._waits:
+            return
+        waits, self._waits, self._logged = sorted(self._waits), [], now
+        median, longest = waits[len(waits) // 2], waits[-1]
+        logger.info(
+            "The live lane has answered %d URLs, half of them within %.2f s, all within %.2f s",
+            *(len(waits), median, longest),
+        )
 
     async def _acknowledge(self, messages: list[str]) -> list[None]:
         """Removes messages from the stream."""
@@ -135,9 +168,10 @@ class Answering:
         await self._session.connection.engine.change_all(commands)
         return [None] * len(messages)
 
-    def _allowed(self, url: str) -> str | None:
+    def _allowed(self, url: str, *, is_resource: bool) -> str | None:
         """Returns the URL to fetch for a URL as asked, or None if a filter forbids it; raises InvalidURL."""
-        return self._session.scope.filters.apply(normalize(url))
+        scope = self._session.scope
+        return (scope.resource_filters if is_resource else scope.filters).apply(normalize(url))
 
     async def _ask(self, wanted: Sequence[tuple[LiveAsk, str]], *, again: bool) -> None:
         """Asks for normalized URLs, unless they are stored and young enough."""

@@ -17,7 +17,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
-from webcrawl.frontier.entry import DEFAULT_LEVEL, Candidate
+from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.urls.canonical import split
 
@@ -36,6 +36,7 @@ class LiveAsk:
     put      Unix time at which the message was put, by the clock of the engine
     chain    the URLs that have redirected so far, the asked one first, normalized
     meta     JSON, "" for none
+    page     the page for which a resource is fetched; the message does not wait for it, and `of` is 0
     """
 
     message: str
@@ -51,15 +52,20 @@ class LiveAsk:
     related: tuple[str, ...] = ()
     render: bool = False
     chain: tuple[str, ...] = ()
+    page: str = ""
 
     @property
     def key(self) -> str:
         """The name of the ask among those who wait for a URL."""
-        return f"{self.message} {self.number}"
+        return f"{self.message} {self.number}{' of a page' if self.page else ''}"
 
     def moved(self, url: str) -> LiveAsk:
         """Returns the ask after this URL has redirected."""
         return replace(self, chain=(*self.chain, url))
+
+    def of_image(self, page: str, url: str) -> LiveAsk:
+        """Returns the ask for the picture of a page."""
+        return replace(self, of=0, url=url, page=page, level=LEVELS - 1, related=(), render=False, chain=())
 
     def encoded(self) -> bytes:
         return bytes(msgpack.packb([getattr(self, name) for name in _FIELDS]))
@@ -149,7 +155,7 @@ class Asks:
     async def of_host(self, host: str) -> dict[str, list[LiveAsk]]:
         """Returns who waits for each URL of a host."""
         waiting: dict[str, list[LiveAsk]] = {}
-        async for url, known in self._engine.client.hscan_iter(self._key(host)):
+        async for url, known in self._engine.client.hscan_iter(self._key(host + "/")):
             if url.startswith(host.encode() + b"/"):
                 waiting[url.decode()] = _decoded(known)
         return waiting
@@ -161,16 +167,16 @@ class Asks:
         await self._engine.change(key, "EXPIRE", 7 * _DAY)
 
     async def finish(self, ask: LiveAsk) -> bool:
-        """Notes that a URL of a message is finished; returns whether all of the message are."""
-        if ask.of == 1:
-            return True
+        """Notes that a URL of a message is finished; returns whether the message can be acknowledged now."""
+        if ask.of <= 1:
+            return ask.of == 1
         key = self._keys.own(f"left:{ask.message}")
         await self._engine.change(key, "SREM", str(ask.number))
         return not await self._engine.client.exists(key)
 
     async def is_open(self, ask: LiveAsk) -> bool:
         """Whether an ask of a message with several URLs is unfinished, as far as is known."""
-        if ask.of == 1:
+        if ask.of <= 1:
             return True
         return bool(
             await self._engine.client.sismember(self._keys.own(f"left:{ask.message}"), str(ask.number))

@@ -13,7 +13,6 @@ from webcrawl.stores.listeners import encoded
 FILTERED, INVALID, REDIRECTS, DEAD = "filtered", "invalid", "redirects", "dead"
 _BY_TEXT = {"robots.txt disallows": "robots", "the site disallows": "robots"}
 _BY_CLASS = {
-    "RobotsUnreachable": "robots",
     "RequestRefused": "guard",
     "CannotResolveHostError": "dns",
     "DownloadTimeoutError": "timeout",
@@ -61,29 +60,32 @@ def events(asks: Sequence[LiveAsk], answer: LiveAnswer) -> list[str]:
     """Returns the events for those who wait for a URL, as JSON: one for each URL as asked, tag and meta.
 
     Fields: kind ("page"), ids, url (as asked), final_url, chain (URLs that redirected), tag, meta, status, error,
-    reason, stored, page (the row, as `scrapy listen` prints rows; null without one).
+    reason, stored, related_to (the page for which a picture was fetched, or ""), page (the row, as `scrapy listen`
+    prints rows; null without one).
     """
     row = {name: value for name, value in (answer.row or {}).items() if value is not None}
     page = encoded(row) if row else "null"
-    together: dict[tuple[str, str, str], list[LiveAsk]] = {}
+    together: dict[tuple[str, ...], list[LiveAsk]] = {}
     for ask in asks:
-        together.setdefault((ask.url, ask.tag, ask.meta), []).append(ask)
-    return [_event(url, tag, meta, some, answer, page) for (url, tag, meta), some in together.items()]
+        together.setdefault((ask.url, ask.tag, ask.meta, ask.page), []).append(ask)
+    return [_event(some, answer, page) for some in together.values()]
 
 
-def _event(url: str, tag: str, meta: str, asks: Sequence[LiveAsk], answer: LiveAnswer, page: str) -> str:
+def _event(asks: Sequence[LiveAsk], answer: LiveAnswer, page: str) -> str:
+    ask = asks[0]
     fields = {
         "kind": "page",
         "ids": sorted({ask.id for ask in asks if ask.id}),
-        "url": url,
+        "url": ask.url,
         "final_url": answer.url,
-        "chain": list(asks[0].chain),
-        "tag": tag,
-        "meta": json.loads(meta or "{}"),
+        "chain": list(ask.chain),
+        "tag": ask.tag,
+        "meta": json.loads(ask.meta or "{}"),
         "status": (answer.row or {}).get("status"),
         "error": answer.error,
         "reason": answer.reason,
         "stored": answer.stored,
+        "related_to": ask.page,
     }
     # the row is limited in its own right
     return f'{json.dumps(fields, separators=(",", ":"))[:-1]},"page":{page}}}'

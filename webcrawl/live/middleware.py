@@ -1,4 +1,4 @@
-"""Keeps the live lane from fetching again what a worker has stored that died before it could acknowledge it."""
+"""The requests of the live lane: failures are answered at once, and what a dead worker has stored is not fetched."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from webcrawl.urls.canonical import normalize
 
 
 class LiveMiddleware(SessionComponent):
-    """The downloader middleware of the spider `live`: refuses URLs that are leased again and need no fetch."""
+    """The downloader middleware of the spider `live`.
+
+    A failed fetch is not tried again, because an answer is wanted soon. A URL that is leased again may have been stored
+    by a worker that died before it could acknowledge it.
+    """
 
     async def process_request(self, request: Request) -> None:
         url = tasks_of(self._crawler).leased(request)
-        if url is None or not url.returns:
+        if url is None:
+            return
+        request.meta["dont_retry"] = True
+        if not url.returns:
             return
         spider: Any = self._crawler.spider
         answering: Answering = spider.answering

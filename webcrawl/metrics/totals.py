@@ -134,6 +134,18 @@ COUNTED = (
         {"noindex": "noindex", "noarchive": "noarchive", "nofollow": "nofollow"},
         "directive",
     ),
+    Counted(
+        "live_answers",
+        "URLs of the live lane that were answered: `fetched`, `stored` (young enough), or the word for an error",
+        label="outcome",
+        prefix="live.",
+    ),
+    Counted(
+        "live_wait_seconds",
+        "seconds from the messages of the live lane to the answers, added up",
+        {"live_wait_ms": ""},
+        factor=0.001,
+    ),
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
     Counted(
         "fetches",

@@ -79,6 +79,7 @@ class Live(BroadSpider):
             most_hops=self.settings.getint("REDIRECT_MAX_TIMES"),
             look=tasks.worker.look,
             extra=self._extra,
+            counters=tasks.worker.tally.counters,
         )
         self.crawler.signals.connect(self._refuse_redirect, signals.request_scheduled)
         tasks.worker.on_given_up, tasks.bury_differently = self._give_up_host, self._bury

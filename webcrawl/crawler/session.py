@@ -33,7 +33,7 @@ from webcrawl.crawler.components import Components
 from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.crawler.visits import Visits
-from webcrawl.documents.body import BodyBudget
+from webcrawl.documents.body_writer import BodyBudget
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import SizeLimits
@@ -52,13 +52,13 @@ from webcrawl.opened import OpenedCrawl
 from webcrawl.policies.recrawl_weights import RecrawlWeights
 from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
+from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.worker.host_records import Dust
 from webcrawl.worker.soft_404s import Soft404s
 
 if TYPE_CHECKING:
     from webcrawl.crawler.render.render import Renderer
     from webcrawl.hosts.proxies import ProxyPool
-    from webcrawl.stores.duplicate_index import DuplicateIndex
 
 T = TypeVar("T")
 
@@ -130,9 +130,6 @@ class Session(OpenedCrawl):
     @cached_property
     def duplicates(self) -> DuplicateIndex:
         """The index of payloads and texts in the engine."""
-        # imported here because NumPy is slow to import, and most commands do without it
-        from webcrawl.stores.duplicate_index import DuplicateIndex
-
         return DuplicateIndex(self.connection.engine, self.connection.keys)
 
     @cached_property
@@ -172,9 +169,10 @@ class Session(OpenedCrawl):
 
     async def open(self) -> None:
         """Begins or resumes the crawl; raises the errors of `joining.join`."""
-        # imports NumPy, which takes a quarter of a second, now rather than during the first pages
-        with suppress(ImportError):  # the scheduler alone works without it
-            importlib.import_module("webcrawl.documents.markup_bounds")
+        if self.outlines is None:
+            # imports NumPy, which takes a quarter of a second, now rather than during the first pages
+            with suppress(ImportError):  # the scheduler alone works without it
+                importlib.import_module("webcrawl.documents.markup_bounds")
         self.joined = await join(self.connection, self.config, self.turns)
         self._deletes_crawl = not self.config.persist
         if addresses := self.turns.addresses:

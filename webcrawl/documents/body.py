@@ -6,102 +6,37 @@ closes it, even a killed one, so nothing has to be cleaned up.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import io
-import math
 import os
-import shutil
-import tempfile
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from webcrawl.config import Spool
-from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
 
 CHUNK = 256 * 1024
 """The most bytes that are read from a file, or written to it, at a time."""
 
-_LEAST_CHUNK = 32 * 1024
-"""The most bytes of a body in memory while those of all bodies take more than they may."""
-_MOST_MEMORY = 32 * 1024 * 1024
-_DISK_SHARE = 0.5
-_LOOK_AGAIN_SECONDS = 0.05
-
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
-class BodyBudget:
-    """What bodies may take together while they are received, and on the disk until they are gone.
+class SpoolFile:
+    """A file without a name; it is deleted with the last reference to it.
 
-    Over the budget of memory, bodies go to the disk earlier. Over that of the disk, bodies wait, all but the oldest of
-    those that grow: so it ends, and then the next one. `memory` and `disk` are bytes; `held` and `spooled` are those in
-    use. `add_held` and `add_spooled` may be called in any thread.
+    `count` is called with the bytes that the file gains, and with their negative number when it is deleted.
     """
 
-    def __init__(self, memory: int = _MOST_MEMORY, disk: float = math.inf) -> None:
-        self.memory, self.disk = memory, disk
-        self.held = self.spooled = 0
-        self._lock = threading.Lock()
-        self._growing: dict[BodyWriter, None] = {}
+    __slots__ = ("_count", "_size", "descriptor")
 
-    @classmethod
-    def on_disk_of(cls, folder: Path) -> Self:
-        """Returns a budget of half of the bytes that are free on the disk of a folder, which need not exist."""
-        while not folder.exists():
-            folder = folder.parent
-        return cls(disk=shutil.disk_usage(folder).free * _DISK_SHARE)
-
-    @property
-    def chunk(self) -> int:
-        """The bytes of a body in memory above which it goes to the disk."""
-        return _LEAST_CHUNK if self.held > self.memory else CHUNK
-
-    def add_held(self, size: int) -> None:
-        with self._lock:
-            self.held += size
-
-    def add_spooled(self, size: int) -> None:
-        with self._lock:
-            self.spooled += size
-
-    async def room(self, body: BodyWriter, until: float = math.inf) -> None:
-        """Waits until a body may grow on the disk; raises TimeoutError at the monotonic time `until`."""
-        self._growing.setdefault(body)
-        while self.spooled >= self.disk and next(iter(self._growing)) is not body:
-            if time.monotonic() >= until:
-                raise TimeoutError
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-    def leave(self, body: BodyWriter) -> None:
-        """Notes that a body does not grow any more."""
-        self._growing.pop(body, None)
-
-
-class _File:
-    """A file without a name; it is deleted with the last reference to it, and counts in the budget until then."""
-
-    __slots__ = ("_budget", "_size", "descriptor")
-
-    def __init__(self, descriptor: int, budget: BodyBudget | None = None) -> None:
+    def __init__(self, descriptor: int, count: Callable[[int], None] | None = None) -> None:
         self.descriptor = descriptor
-        self._budget, self._size = budget, 0
-
-    @classmethod
-    def new(cls, folder: Path, budget: BodyBudget) -> Self:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            return cls(os.dup(file.fileno()), budget)
+        self._count, self._size = count, 0
 
     def __del__(self) -> None:
         if hasattr(self, "descriptor"):
             os.close(self.descriptor)
-            if self._budget is not None:
-                self._budget.add_spooled(-self._size)
+            if self._count is not None:
+                self._count(-self._size)
 
     def read(self, size: int, position: int) -> bytes:
         """Returns up to `size` bytes; fewer at the end."""
@@ -109,8 +44,8 @@ class _File:
 
     def append(self, data: bytes) -> None:
         self._size += len(data)
-        if self._budget is not None:
-            self._budget.add_spooled(len(data))
+        if self._count is not None:
+            self._count(len(data))
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
@@ -126,16 +61,21 @@ class Body:
 
     def __init__(self, data: bytes = b"") -> None:
         self._data: bytes | None = data
-        self._file: _File | None = None
+        self._file: SpoolFile | None = None
         self._size = len(data)
         self._digest: str | None = None
 
     @classmethod
     def at(cls, path: str) -> Self:
         """Opens the body of another process by the `Body.path` that it sent; raises OSError."""
+        file = SpoolFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return cls.of_file(file, os.fstat(file.descriptor).st_size)
+
+    @classmethod
+    def of_file(cls, file: SpoolFile, size: int, digest: str | None = None) -> Self:
+        """Returns the body of `size` bytes in a file; `digest` is its digest, if that is known."""
         body = cls()
-        body._data, body._file = None, _File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        body._size = os.fstat(body._file.descriptor).st_size
+        body._data, body._file, body._size, body._digest = None, file, size, digest
         return body
 
     def __len__(self) -> int:
@@ -185,6 +125,8 @@ class Body:
     def digest(self) -> str:
         """The SHA-1 as in WARC files: "sha1:" and 32 Base32 characters; computed once."""
         if self._digest is None:
+            import hashlib  # it loads OpenSSL, and processes that read documents need no digest
+
             sha1 = hashlib.sha1(usedforsecurity=False)
             for chunk in self.chunks():
                 sha1.update(chunk)
@@ -199,77 +141,6 @@ class Body:
                 raise StoreError(f"a spooled body of {self._size} bytes ends after {position}")
             yield chunk
             position += len(chunk)
-
-
-class BodyWriter:
-    """Collects the chunks of a body: `add` never blocks, `spill` and `finish` may write to the disk.
-
-    When `is_full` is true after an `add`, call `spill`, in any thread, so that little more than `CHUNK` is in memory.
-    `digests`: whether to compute the SHA-1 while the body is collected. `budget`: is shared with other bodies; call
-    `close` then, whatever happens. `spill` and `finish` raise StoreUnavailable if the disk is full, and StoreError if
-    writing fails for another reason.
-    """
-
-    def __init__(self, spool: Spool, *, digests: bool = False, budget: BodyBudget | None = None) -> None:
-        self._spool = spool
-        self._budget = budget or BodyBudget()
-        self._sha1 = hashlib.sha1(usedforsecurity=False) if digests else None
-        self._chunks: list[bytes] = []
-        self._held = 0
-        self._file: _File | None = None
-        self.size = 0
-        """Bytes added."""
-
-    @property
-    def is_full(self) -> bool:
-        return self._held >= self._budget.chunk
-
-    def add(self, data: bytes) -> None:
-        self._chunks.append(data)
-        self._held += len(data)
-        self.size += len(data)
-        self._budget.add_held(len(data))
-
-    def start(self, size: int) -> bytes:
-        """Returns the first `size` bytes added so far."""
-        if self._file is not None:
-            return self._file.read(size, 0)
-        return b"".join(self._chunks)[:size]
-
-    def spill(self) -> None:
-        """Writes the chunks in memory to the file."""
-        data = b"".join(self._chunks)
-        if self._sha1 is not None:
-            self._sha1.update(data)
-        try:
-            if self._file is None:
-                self._file = _File.new(self._spool.folder, self._budget)
-            self._file.append(data)
-        except OSError as error:
-            raise failure("spool a body in", self._spool.folder, error) from error
-        self._chunks.clear()
-        self._release()
-
-    def close(self) -> None:
-        """Gives back the memory of a body that is finished or given up. Its file counts until nobody has it."""
-        self._release()
-        self._budget.leave(self)
-
-    def _release(self) -> None:
-        self._budget.add_held(-self._held)
-        self._held = 0
-
-    def finish(self) -> Body:
-        """Returns the collected body."""
-        if self._file is None and self.size <= self._spool.memory:
-            return Body(b"".join(self._chunks))
-        if self._held:
-            self.spill()
-        body = Body()
-        body._data, body._file, body._size = None, self._file, self.size
-        if self._sha1 is not None:
-            body._digest = base32(self._sha1.digest())
-        return body
 
 
 class _Reader(io.RawIOBase):

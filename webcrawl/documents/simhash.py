@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 from simhash import Simhash
 
+from webcrawl.documents.simhash_blocks import BITS, IDEOGRAPHS, MIN_WORDS
+
 _logger = logging.getLogger("simhash")
 
-BITS = 64
-# With fewer words, navigation alone would make different pages near-duplicates.
-MIN_WORDS = 20
 # Only the start of a text counts.
 MAX_CHARS = 2**18
 # The most repetitions of a shingle that count: more are boilerplate.
@@ -28,9 +27,7 @@ MAX_WEIGHT = 50
 
 Numbers = npt.NDArray[np.uint64]
 
-# Chinese and Japanese do not separate words: each character counts as a word.
-_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_IDEOGRAPH = re.compile(f"([{_IDEOGRAPHS}])")
+_IDEOGRAPH = re.compile(f"([{IDEOGRAPHS}])")
 # For UTF-8: bytes that begin no ideograph; bytes with separators as zeros and letters in lower case.
 _NO_IDEOGRAPH = bytes(byte for byte in range(256) if not 0xE3 <= byte <= 0xE9)
 # Bytes that begin no capital letter outside ASCII, except rare letters (Kelvin, circled A).
@@ -48,6 +45,7 @@ _MOST_BITS = 255
 _SLOT = np.uint64(1023)
 # Odd, so that it has an inverse modulo 2**64.
 _BASE = 0x9E3779B97F4A7C15
+_LEAST_POWERS = 1 << 16
 
 
 def simhash64(text: str) -> int | None:
@@ -111,14 +109,19 @@ def _word_hashes(text: str) -> Numbers:
     before = (are_letters[1:] > are_letters[:-1]).nonzero()[0]
     if not len(before):
         return np.empty(0, np.uint64)
-    powers, inverses = _powers(2 * MAX_CHARS + 2)
+    powers, inverses = _powers(_room(len(octets)))
     # separators are zeros: from before a word to before the next, only its letters count
     words: Numbers = np.add.reduceat(octets * powers[: len(octets)], before)
     words *= inverses[before]
     return words
 
 
-@cache
+def _room(size: int) -> int:
+    """Returns for how many bytes powers are kept: those for the longest text take 8 MB, and most texts are short."""
+    return min(max(1 << size.bit_length(), _LEAST_POWERS), 2 * MAX_CHARS + 2)
+
+
+@lru_cache(maxsize=2)
 def _powers(count: int) -> tuple[Numbers, Numbers]:
     """Returns the powers of _BASE modulo 2**64 from exponent 0, and the powers of its inverse from exponent 1."""
     powers = []
@@ -141,21 +144,3 @@ def _shingles(words: Numbers) -> Numbers:
         mixed *= factor
     mixed ^= mixed >> np.uint64(33)
     return mixed
-
-
-def distance(first: int, second: int) -> int:
-    """Returns the number of bits in which two fingerprints differ."""
-    return (first ^ second).bit_count()
-
-
-def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:
-    """Returns `distance` + 1 keys under which to store and to look up a fingerprint.
-
-    The 64 bits are cut into `distance` + 1 blocks. Two fingerprints within `distance` bits agree in at least one block
-    (pigeonhole), so they share a key. A key has the number of its block above the bits of the block, so that different
-    blocks never share a key. At the default distance a block has 16 bits.
-    """
-    count = distance + 1
-    width = -(-BITS // count)
-    mask = (1 << width) - 1
-    return tuple(number << width | (simhash >> (number * width)) & mask for number in range(count))

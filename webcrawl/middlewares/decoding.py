@@ -27,7 +27,8 @@ from webcrawl.crawler.responses import (
     truncation_of,
 )
 from webcrawl.crawler.session import Session, SessionComponent
-from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.body import Body
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.errors import BadCoding
 

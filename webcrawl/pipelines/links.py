@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -11,9 +12,7 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
 from webcrawl.documents.page import Page
 from webcrawl.links.entry import StoredLinks, microseconds
-from webcrawl.links.store import open_link_store
 from webcrawl.stores.group_commit import PAUSE, Batches
-from webcrawl.stores.history import UNCHANGED
 
 
 class LinksPipeline(SessionComponent):
@@ -26,6 +25,9 @@ class LinksPipeline(SessionComponent):
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
+        # Scrapy also imports pipelines that are off, and NumPy takes 11 MB
+        from webcrawl.links.store import open_link_store
+
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
         self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
@@ -59,7 +61,7 @@ def _has_document_links(page: Page) -> bool:
     """Returns whether a page has links from a document that is not HTML; they count like links of HTML."""
     if page.links.in_document is None or page.reading.noindex:
         return False
-    return page.status is not None and (200 <= page.status < 300 or page.status == UNCHANGED)
+    return page.status is not None and (200 <= page.status < 300 or page.status == HTTPStatus.NOT_MODIFIED)
 
 
 def _document_rows(page: Page) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from webcrawl.crawler.components import Reads
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.exchange import digest_bytes
 from webcrawl.documents.page import Page
+from webcrawl.documents.simhash_blocks import has_simhash
 
 
 class NearDuplicatesPipeline(SessionComponent):
@@ -78,8 +79,10 @@ class NearDuplicatesPipeline(SessionComponent):
 
 def simhash_of(page: Page) -> int | None:
     """Returns the SimHash of the main part of a page's text, or of the whole text; None without a text."""
-    # imported late: Scrapy also imports disabled pipelines, and NumPy takes 0.1 s
+    text = page.main_text or page.text
+    if not text or not has_simhash(text):
+        return None
+    # imported late, because the process for HTML has made it for most pages: NumPy takes 0.1 s and 10 MB
     from webcrawl.documents.simhash import simhash64
 
-    text = page.main_text or page.text
-    return simhash64(text) if text else None
+    return simhash64(text)

@@ -22,6 +22,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.page import Page
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
 from webcrawl.pipelines.html import HtmlPipeline
+from webcrawl.pipelines.near_duplicates import simhash_of
 from webcrawl.policies.soft_404 import (
     Print,
     UnknownPathAnswer,
@@ -131,10 +132,7 @@ def _look(page: Page) -> Print:
     if page.reading.text_hash is None:
         if not (text := page.main_text or page.text):
             return Print(payload)
-        # imported late, because few pages need it: NumPy takes 0.1 s and 50 MB
-        from webcrawl.documents.simhash import simhash64
-
-        page.reading.text_hash = simhash64(text)
+        page.reading.text_hash = simhash_of(page)
         if page.reading.text_hash is None:
             return Print(payload, text=text_print(text, page.final_url))
     return Print(payload, simhash=page.reading.text_hash)

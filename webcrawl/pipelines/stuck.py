@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -13,8 +13,6 @@ from scrapy.exceptions import DropItem
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from webcrawl.alarms.outbox import utc_now
-from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
 from webcrawl.crawler.errors import SchemaRefused
 from webcrawl.crawler.fetch import fetch_of
 from webcrawl.crawler.pages.from_response import page_of, page_url, queued_at
@@ -22,6 +20,9 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreUnavailable, brief
 from webcrawl.stores.group_commit import Batches
+
+if TYPE_CHECKING:
+    from webcrawl.alarms.stuck import Kind, StuckPage, StuckPages
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,10 @@ class StuckPipeline(SessionComponent):
         return page
 
     async def _add(self, url: str, kind: Kind, reason: str, queued: datetime | None) -> None:
-        now, crawl = utc_now(), self._session.connection.keys.crawl
+        # imported with the first stuck page: SQLAlchemy takes 12 MB, and most crawls have none or no database
+        from webcrawl.alarms.stuck import StuckPage
+
+        now, crawl = datetime.now(UTC), self._session.connection.keys.crawl
         page = StuckPage(crawl, url, kind, brief(reason), now, now, queued_at=queued)
         try:
             await self._session.backpressure.retry_until_available(
@@ -89,6 +93,8 @@ class StuckPipeline(SessionComponent):
 
     @cached_property
     def _pages(self) -> StuckPages:
+        from webcrawl.alarms.stuck import StuckPages
+
         return StuckPages(self._session.stores.metadata)
 
     @cached_property

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from webcrawl.config import Spool, StoreConfig
-from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.body import Body
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.exchange import Exchange, status_in
 from webcrawl.errors import StoreError
 from webcrawl.stores.archive import archive_to_read

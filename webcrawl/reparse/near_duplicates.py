@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from webcrawl.documents.simhash import blocks, distance as bits
+from webcrawl.documents.simhash_blocks import blocks, distance as bits
 from webcrawl.reparse.state_file import StateFile
 from webcrawl.stores.reread_rows import ComparedText
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from webcrawl.documents.simhash import distance, simhash64
+from webcrawl.documents.simhash import simhash64
+from webcrawl.documents.simhash_blocks import distance
 from webcrawl.errors import ConfigurationError
 from webcrawl.search.entry import IndexedPage
 from webcrawl.search.folder import damages

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from webcrawl.config import FetchConfig
-from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.body import Body
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.content_coding import codings, pieces
 from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.documents.mime.sniff import SNIFF_BYTES

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
+from operator import itemgetter
+from struct import Struct
 from typing import Any, NamedTuple
 
-import numpy as np
 import xxhash
 
-from webcrawl.documents.simhash import blocks
+from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
@@ -20,7 +21,8 @@ from webcrawl.stores.group_commit import PAUSE, GroupCommit
 
 _ID = 6
 _SIMHASH = 8
-ENTRY = _SIMHASH + _ID
+_ENTRY = Struct(f">Q{_ID}s")
+ENTRY = _ENTRY.size
 """The bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
 MOST_TEXTS = 4_096
 """The most texts of a block. Further texts are found only by their other blocks."""
@@ -181,21 +183,22 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
     """
     simhash = int.from_bytes(entry[:_SIMHASH], "big")
     mine = blocks(simhash, distance)
-    own = np.frombuffer(entry[:_SIMHASH], np.uint16)
     ranked: list[tuple[int, bytes]] = []
     for number, texts in enumerate(held):
-        rows = np.frombuffer(texts[: _entry_offset(texts, entry)], np.uint16).reshape(-1, ENTRY // 2)
-        if not len(rows):
-            continue
-        bits = np.bitwise_count(rows[:, : _SIMHASH // 2] ^ own).sum(axis=1)
-        near = np.flatnonzero(bits <= distance)
-        for row in near[np.argsort(bits[near], kind="stable")][: 2 * _CANDIDATES]:
-            other = texts[row * ENTRY : (row + 1) * ENTRY]
-            theirs = blocks(int.from_bytes(other[:_SIMHASH], "big"), distance)
+        # most blocks have few texts, for which Python is faster than NumPy
+        earlier = _ENTRY.iter_unpack(texts[: _entry_offset(texts, entry)])
+        near = [
+            (bits, other, page)
+            for other, page in earlier
+            if (bits := (other ^ simhash).bit_count()) <= distance
+        ]
+        near.sort(key=itemgetter(0))
+        for bits, other, page in near[: 2 * _CANDIDATES]:
+            theirs = blocks(other, distance)
             shared = [a == b for a, b in zip(mine, theirs, strict=True)].index(True)
-            if shared == number and other[_SIMHASH:] != entry[_SIMHASH:]:
-                ranked.append((int(bits[row]), other))
-    ranked.sort(key=lambda pair: pair[0])
+            if shared == number and page != entry[_SIMHASH:]:
+                ranked.append((bits, _ENTRY.pack(other, page)))
+    ranked.sort(key=itemgetter(0))
     return [other for _, other in ranked[:_CANDIDATES]]
 
 

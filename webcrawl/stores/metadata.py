@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, delete, exists, func, or_, select
 from sqlalchemy.sql import bindparam
@@ -23,7 +23,6 @@ from webcrawl.errors import InvalidURL
 from webcrawl.policies.change_signals import SignalCounts
 from webcrawl.policies.revisit_dates import RevisitDates
 from webcrawl.stores.columns import fetches, host_signals, in_utc, pages
-from webcrawl.stores.current_pages import PageContents
 from webcrawl.stores.database import Database, insert_into, is_read_only
 from webcrawl.stores.history import (
     PAST_COLUMNS,
@@ -38,6 +37,9 @@ from webcrawl.stores.page_statements import WriteStatement, page_statements, wei
 from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host
 from webcrawl.urls.canonical import split
+
+if TYPE_CHECKING:
+    from webcrawl.stores.current_pages import PageContents
 
 SCAN_BATCH = 1_000
 SCAN_BYTES = 16_000_000
@@ -196,6 +198,8 @@ class Metadata(SchemaTables):
 
     def contents(self) -> Iterator[PageContents]:
         """Yields the contents of all pages, sorted by URL, in batches as `scan` does; reads no large column."""
+        from webcrawl.stores.current_pages import PageContents  # it imports NumPy, which no worker needs
+
         row = pages.c
         facts = [self._payload_fact(name) for name in ("url", "fetched_at")]
         columns = (row.url, row.fetched_at, row.tried_at, row.state, row.status, row.soft_404, *facts)

@@ -19,7 +19,6 @@ from urllib.parse import quote_plus
 
 from ada_url import join_url, normalize_url
 from publicsuffixlist import PublicSuffixList
-from w3lib.url import canonicalize_url, safe_url_string
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.errors import ConfigurationError, InvalidURL
@@ -173,6 +172,10 @@ def normalize(url: str, base: str | None = None) -> str:
 
 def as_requested(url: str) -> str:
     """Returns a normalised URL as Scrapy requests it, with escapes for more characters (`|`, `\\`, `{`)."""
+    from w3lib.url import (
+        safe_url_string,  # it imports urllib.request, which processes that read HTML do not need
+    )
+
     return safe_url_string(url)
 
 
@@ -181,6 +184,8 @@ def resolve_location(location: bytes, url: str) -> str | None:
 
     Bytes beyond ASCII are escaped as they are, as browsers and Scrapy do.
     """
+    from w3lib.url import safe_url_string
+
     try:
         return resolve(safe_url_string(location), url)
     except ValueError as error:
@@ -302,6 +307,8 @@ class Canonicalizer:
 
     def _by_w3lib(self, rest: str) -> str:
         """Returns path and query by w3lib. The host is left out, because w3lib treats it differently from WHATWG."""
+        from w3lib.url import canonicalize_url
+
         while True:
             rest = canonicalize_url("http://h" + _STRAY_PERCENT.sub("%25", rest))[len("http://h") :]
             path, mark, query = rest.partition("?")

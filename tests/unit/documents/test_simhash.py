@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from simhash import Simhash
 
 from webcrawl.documents.exchange import digest
-from webcrawl.documents.simhash import MAX_WEIGHT, MIN_WORDS, Hashes, blocks, distance, limited, simhash64
+from webcrawl.documents.simhash import MAX_WEIGHT, Hashes, limited, simhash64
+from webcrawl.documents.simhash_blocks import MIN_WORDS, blocks, distance, has_simhash
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
 WORDS = [f"word{number}" for number in range(5_000)]
@@ -37,6 +38,26 @@ def test_small_change_is_near_and_another_text_is_far() -> None:
     assert one is not None and near is not None and other is not None
     assert distance(one, near) <= 3
     assert distance(one, other) > 16
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["a", "B9_", "é", "K", "漢", "字かな", " ", "\n", "-", ".", "\0", "\ud800", "\u3000"]
+        ),
+        max_size=60,
+    )
+)
+def test_texts_with_few_words_are_known_without_numpy(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert has_simhash(text) == (simhash64(text) is not None)
+
+
+@given(st.integers(1, 300_000))
+def test_the_length_of_the_rest_of_a_text_does_not_change_its_words(length: int) -> None:
+    """The powers that hash the words are kept for few lengths of texts."""
+    words = text_of(100)
+    assert simhash64(words) == simhash64(words + " " * length)
 
 
 def _read_hex(feature: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from webcrawl.documents.simhash import distance
+from webcrawl.documents.simhash_blocks import distance
 from webcrawl.reparse.near_duplicates import mark_again
 from webcrawl.stores.reread_rows import ComparedText
 

@@ -24,7 +24,8 @@ from webcrawl.crawler.fetch import TRUNCATE
 from webcrawl.crawler.responses import content_type, flags_of, header, make_response, says_nosniff
 from webcrawl.crawler.session import Session
 from webcrawl.crawler.signals import send
-from webcrawl.documents.body import Body, BodyWriter
+from webcrawl.documents.body import Body
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.mime.sniff import SNIFF_BYTES
 from webcrawl.errors import BrokenTransfer
 from webcrawl.hosts.duty_cycle import DutyCycle

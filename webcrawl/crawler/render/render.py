@@ -28,7 +28,7 @@ from webcrawl.crawler.render.guarded_proxy import GuardedProxy
 from webcrawl.crawler.render.rules import RenderRules
 from webcrawl.crawler.render.visit import Allows, Visit
 from webcrawl.crawler.responses import TRUNCATED, make_response
-from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.encodings import codec_of, encode_page
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.mime.sizes import SizeLimits

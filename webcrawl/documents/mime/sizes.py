@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 
 

@@ -17,7 +17,6 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import arrow_library
-from webcrawl.documents.many_lines import lines_of_many
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredText
 from webcrawl.documents.values import clean
@@ -165,6 +164,8 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
 
     Raises ValueError, which names the column, for a value that does not fit.
     """
+    from webcrawl.documents.many_lines import lines_of_many  # NumPy is large, and TEXT is off by default
+
     lines = lines_of_many([page.reading.stored_text for page in pages])
     pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
     if not pages:

@@ -14,7 +14,8 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.main_text import main_text
 from webcrawl.documents.html.text import visible_text
-from webcrawl.documents.simhash import distance, simhash64
+from webcrawl.documents.simhash import simhash64
+from webcrawl.documents.simhash_blocks import distance
 
 WORDS = re.findall(
     r"\w+", "the of and to in is it you that he was for on are with as his they be at one have this from"

@@ -19,7 +19,7 @@ import pytest
 from tests.crawls import CHECKOUT
 from tests.processes import cpu_ticks, is_alive, resident_megabytes
 from webcrawl.config import ReaderConfig, Spool
-from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime import reader_processes
 from webcrawl.documents.mime.facts import MAX_LINKS, MAX_TEXT, MAX_TITLE, Facts, pack, unpack

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from tests.documents import docx, epub, odt, ooxml, tar, zipped
 from webcrawl.config import Spool
-from webcrawl.documents.body import BodyWriter
+from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.mime import signatures, sniff as sniffing
 from webcrawl.documents.mime.charset import detected
 from webcrawl.documents.mime.signatures import signature

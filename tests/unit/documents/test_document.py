@@ -15,7 +15,7 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
-from webcrawl.documents.document import Document
+from webcrawl.documents.document import MOST_TREES, Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.link_elements import MAX_METAS
 from webcrawl.documents.markup_bounds import TRUSTED_TAGS, flattened, may_exceed
@@ -311,6 +311,16 @@ def test_forgotten_tree_is_parsed_again_on_access() -> None:
     assert before[2] == [{"name": "a", "content": "b"}]
     document.forget()
     assert facts.text == "ä"
+
+
+def test_only_the_latest_documents_keep_their_trees() -> None:
+    """Pages that wait for a slow store would hold 160 KB each, and more than twice their number of bytes."""
+    documents = [Document(b"<p>%d" % number, "text/html", "utf-8", URL) for number in range(3 * MOST_TREES)]
+    trees = [document.html for document in documents]
+    kept = [document.html is tree for document, tree in zip(documents[::-1], trees[::-1], strict=True)]
+    assert kept[:MOST_TREES] == [True] * MOST_TREES
+    assert not any(kept[MOST_TREES:])
+    assert [document.html.html for document in documents] == [tree.html for tree in trees]
 
 
 def test_tree_taken_from_elsewhere_is_not_forgotten() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -176,6 +178,16 @@ def test_words_of_text_are_checked_and_put_in_order() -> None:
 )
 def test_a_limit_of_requests_that_was_chosen_is_exact(given: dict[str, int], slow: int) -> None:
     assert slow_requests(Settings({**DEFAULTS, **given})) == slow
+
+
+def test_a_crawl_may_open_as_many_files_as_the_hard_limit_allows() -> None:
+    script = (
+        "import resource; from webcrawl.commands.crawl import allow_open_files;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 1_000)); allow_open_files();"
+        "print(*resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout == "1000 1000\n"
 
 
 def test_slow_requests_leave_half_of_the_open_files() -> None:

@@ -123,23 +123,23 @@ class Pool:
         async with _reaching(way.proxy):
             connection = await self._connect_to(way.proxy, self._proxy_resolve)
         if way.is_tunnelled:
-            try:
-                await self._tunnel(connection, way.server, way.proxy)
-            except BaseException:
-                connection.abort()
-                raise
+            await self._tunnel(connection, way.server, way.proxy)
         return connection
 
     async def _tunnel(self, connection: HTTPConnection, server: Origin, proxy: Origin) -> None:
         fields = [(b"Proxy-Authorization", proxy.credentials)] if proxy.credentials else []
-        connection.send(
-            "CONNECT", head_of(b"CONNECT", server.authority, server._replace(login=None), fields, 0)
-        )
-        head = await connection.head()
-        if head.status != HTTPStatus.OK:
-            # a status of 5xx means that the proxy cannot reach the host
-            is_proxy = head.status < HTTPStatus.INTERNAL_SERVER_ERROR
-            raise TunnelRefused(f"the proxy answers {head.status} to CONNECT", is_proxy=is_proxy)
+        try:
+            connection.send(
+                "CONNECT", head_of(b"CONNECT", server.authority, server._replace(login=None), fields, 0)
+            )
+            head = await connection.head()
+            if head.status != HTTPStatus.OK:
+                # a status of 5xx means that the proxy cannot reach the host
+                is_proxy = head.status < HTTPStatus.INTERNAL_SERVER_ERROR
+                raise TunnelRefused(f"the proxy answers {head.status} to CONNECT", is_proxy=is_proxy)
+        except BaseException:
+            connection.abort()
+            raise
         await self._encrypt(connection, server)
         connection.requests = 0
 
@@ -160,18 +160,10 @@ class Pool:
                     raise
                 failure = error
             else:
-                return await self._encrypted(connection, server)
+                if server.is_encrypted:
+                    await self._encrypt(connection, server)
+                return connection
         raise failure
-
-    async def _encrypted(self, connection: HTTPConnection, server: Origin) -> HTTPConnection:
-        """Begins TLS if the server speaks it; closes the connection if that fails."""
-        try:
-            if server.is_encrypted:
-                await self._encrypt(connection, server)
-        except BaseException:
-            connection.abort()
-            raise
-        return connection
 
     async def _socket_of(self, proxy: Origin) -> socket.socket:
         try:
@@ -201,6 +193,7 @@ class Pool:
         raise failure or NotConnected(server.host, server.port, "no address")
 
     async def _encrypt(self, connection: HTTPConnection, server: Origin) -> None:
+        """Begins TLS; if that fails, `encrypt` has closed the connection."""
         try:
             await encrypt(connection, self._context, server.host.rstrip("."))
         except TimeoutError:

@@ -31,7 +31,7 @@ from scrapy.exceptions import (
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead, ProxyFailed
 from webcrawl.documents.exchange import status_in
 from webcrawl.errors import brief
-from webcrawl.http.connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL
+from webcrawl.http.connection import CHUNKS_PER_SECOND, MOST_CHUNKS, SMALL, BodyReadAhead
 from webcrawl.http.heads import LONGEST_HEAD, MOST_INTERIM, is_regular, remarks_of
 from webcrawl.http.pool import SOCKS_FAULTS
 from webcrawl.metrics.observations import Observations
@@ -43,7 +43,7 @@ _NO_TUNNEL = re.compile(r"CONNECT tunnel failed, response (\d+)")
 _SOCKS_REPLY = re.compile(r"cannot complete SOCKS[45]a? connection to .*?\((\d+)\)")
 _MALFORMED = (CurlECode.WEIRD_SERVER_REPLY, CurlECode.UNSUPPORTED_PROTOCOL)
 _READ_AHEAD = 1024 * 1024
-"""Received bytes that may wait to be read; beyond this, the server has to wait."""
+"""Received bytes that may wait to be read, while all bodies leave room; beyond this, the server has to wait."""
 _MOST_BARE = 16 * 1024 * 1024
 """Received bytes without content, such as empty frames: 0.1 s of them. Libcurl itself holds up to 10 MiB of a body."""
 _LEAST_CONTENT = 8
@@ -111,8 +111,9 @@ class HostTraffic:
 class Transfer:
     """Receives one response. Callbacks of libcurl run in the event loop and only store their arguments."""
 
-    def __init__(self, curl: Curl, traffic: HostTraffic) -> None:
+    def __init__(self, curl: Curl, traffic: HostTraffic, ahead: BodyReadAhead) -> None:
         self._curl = curl
+        self._ahead = ahead
         self._traffic = traffic
         self._multi: AsyncCurl | None = None
         self._sent = b""
@@ -144,6 +145,12 @@ class Transfer:
         """Closes the connection if the transfer has not ended."""
         if self._multi is not None and self._done is not None and not self._done.done():
             self._multi.remove_handle(self._curl)
+
+    def release(self) -> None:
+        """Forgets the bytes that were not read."""
+        self._chunks.clear()
+        self._ahead.bytes -= self._held
+        self._held = 0
 
     async def is_sent(self) -> None:
         """Waits until the head of the request is sent; raises CurlError, KeptConnectionClosed."""
@@ -183,8 +190,7 @@ class Transfer:
             if not await self._more():
                 return b""
         data, small = b"".join(self._chunks), self._held // _LEAST_HELD
-        self._chunks.clear()
-        self._held = 0
+        self.release()
         if self._paused:
             # libcurl delivers all that it has at once, and never stops if the server is fast
             await asyncio.sleep(small / CHUNKS_PER_SECOND if len(data) < small * SMALL else 0)
@@ -268,7 +274,7 @@ class Transfer:
             asyncio.get_running_loop().call_soon(self.abandon)
 
     def _take_body(self, chunk: bytes) -> int:
-        if self._held > _READ_AHEAD:
+        if self._held > self._ahead.most(_READ_AHEAD):
             self._paused = True
             return CURL_WRITEFUNC_PAUSE
         self._small_chunks += len(chunk) < SMALL
@@ -277,7 +283,8 @@ class Transfer:
             return len(chunk)
         self._traffic.content += len(chunk)
         self._chunks.append(chunk)
-        self._held += max(len(chunk), _LEAST_HELD)
+        self._held += (size := max(len(chunk), _LEAST_HELD))
+        self._ahead.bytes += size
         self._changed.set()
         return len(chunk)
 
@@ -307,6 +314,7 @@ class Transfers:
         self._authorities = authorities or ""
         self._opened: AsyncCurl | None = None
         self._traffic: WeakValueDictionary[str, HostTraffic] = WeakValueDictionary()
+        self._ahead = BodyReadAhead()
 
     @asynccontextmanager
     async def send(self, host: str, options: Options, browser: str | None) -> AsyncIterator[Transfer]:
@@ -318,7 +326,7 @@ class Transfers:
         if self._opened is None:
             self._opened = _opened()
         curl = Curl(cacert=self._authorities)
-        transfer = Transfer(curl, self._traffic.setdefault(host, HostTraffic()))
+        transfer = Transfer(curl, self._traffic.setdefault(host, HostTraffic()), self._ahead)
         try:
             if browser is None:
                 curl.setopt(CurlOpt.HTTP_VERSION, CurlHttpVersion.V2TLS)
@@ -331,6 +339,7 @@ class Transfers:
         finally:
             transfer.abandon()
             curl.close()
+            transfer.release()
 
     async def close(self) -> None:
         if self._opened is not None:

@@ -4,6 +4,7 @@ CrawlError
 ├── ConfigurationError       a setting or an argument is missing, wrong or contradictory
 │   ├── LibraryMissing          an optional library is not installed
 │   ├── WrongEntry              an entry of a setting's value is wrong; the message says which one and why
+│   ├── WrongField              a field of a client's request is wrong; the message names it
 │   └── WrongJob                the definition of a job is wrong
 ├── InvalidURL               not a URL that can be crawled (also a ValueError)
 ├── EngineError              the Valkey or Redis server behind the crawl failed
@@ -107,6 +108,10 @@ class LibraryMissing(ConfigurationError):
 
 class WrongEntry(ConfigurationError):
     """One entry of a setting's value is wrong; the message says which one and why, the setting adds its name."""
+
+
+class WrongField(ConfigurationError):
+    """A field of a request of the open frontier is wrong; the message begins with its name."""
 
 
 class WrongJob(ConfigurationError):

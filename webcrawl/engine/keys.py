@@ -13,7 +13,9 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          forgiven (when failures are forgotten), delay (ms, set by an operator),
                                          gap (ms between requests of the last worker), shares (of crawls that
                                          wait for it), kept (set by an operator: the record does not expire),
-                                         answered (the host has answered, and the record has not expired since)
+                                         answered (the host has answered, and the record has not expired since),
+                                         clients (crawl of clients that have its URLs -> until when), paced (a value of
+                                         until that holds for workers only)
     wc:{s<shard>}:name:<name>      HASH  the same for all hosts of a name, if they share their turns; failures and
                                          forgiven are each host's own, "failures <scheme>" or "failures <scheme>:<port>"
     wc:{s<shard>}:address:<IP>     HASH  turns of an IP address, shared by all crawls: ended (end of the last window
@@ -116,13 +118,23 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       moved                        LIST  host LF entry: entries that left their lists meanwhile, expiring
       reading                      HASH  list that the checkpoint reads from its end -> entries added since, expiring;
                                          <queue> means its hot list, out:<queue> its outbox
+      client:queues                ZSET  queue of clients (webcrawl.urlfrontier) -> when it got its first URL, ms
+      client:ready                 ZSET  queue with URLs -> when it may give some
+      client:queue:<queue>         HASH  last (delivery), delay, blocked (until), limit (of URLs)
+      client:urls:<queue>          HASH  URL -> its record, described in webcrawl.urlfrontier.conversion
+      client:waiting:<queue>       ZSET  URL -> when it may be fetched
+      client:transit:<queue>       ZSET  URL that a client has -> when another client may get it. Checkpoints have no
+                                         queues of clients
     wc:crawls                      HASH  crawl -> its FRONTIER_SHARDS, and " name" if the hosts of a name share their
                                          turns; the same for all crawls, because they share the records
+    wc:clients                     HASH  stopped (clients get no URLs), delay (ms, of all queues of clients without one)
+    wc:clients:nodes               ZSET  address of a server of the open frontier -> when it counts as ended
     wc:{c:<crawl>}: ...
       clock                        STR   as above, for these keys
-      info                         HASH  format (of these keys), scope (its kind), limits, paused, stops (of an
-                                         operator), tails (folder of the segments), restoring (the process that restores
-                                         the crawl, until that is done), ended (why the last run of a worker ended)
+      info                         HASH  format (of these keys), clients (the crawl has queues of clients only), scope (its
+                                         kind), limits, paused, stops (of an operator), tails (folder of the segments),
+                                         restoring (the process that restores the crawl, until that is done), ended (why
+                                         the last run of a worker ended)
       run                          STR   settings of the latest run, without secrets (JSON); not part of a checkpoint
       restorer                     STR   the process that restores the crawl, expiring
       totals                       HASH  totals of all workers: pages, bytes, status.<code>, active_ms...,
@@ -197,6 +209,8 @@ from webcrawl.errors import ConfigurationError
 T = TypeVar("T")
 
 CRAWLS = "wc:crawls"
+CLIENTS = "wc:clients"
+NODES = "wc:clients:nodes"
 
 WANTED, ASKED = "wc:wanted", "wc:asked"
 """The channel with the units whose turns a crawl wants that comes before all others (see `Keys.turn`), and

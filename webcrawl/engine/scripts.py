@@ -63,6 +63,7 @@ _COMMON = (
     "plan",
     "leases",
     "changes",
+    "clients",
 )
 """The files of `lua/common`; each uses only functions of the files before it."""
 

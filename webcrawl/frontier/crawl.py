@@ -26,6 +26,8 @@ class Crawl:
     worker: str
     worker_seconds: float = 12.0
     """Seconds for which a worker counts as alive after a heartbeat."""
+    of_clients: bool = False
+    """Whether its URLs are in the queues of clients (webcrawl.urlfrontier), and no worker crawls them."""
     workers: WorkerRegistry = field(init=False)
     sets: SharedSets = field(init=False)
     costs: HostCosts = field(init=False)
@@ -40,13 +42,15 @@ class Crawl:
 
         Raises ConfigurationError if a crawl of the engine has another number of shards, because a host would be
         searched in the wrong shard; or another POLITENESS_UNIT, because crawls would not share a host's politeness.
-        Also raises it if the data has another format, or if the crawl was restored only in part.
+        Also raises it if the data has another format, if the crawl was restored only in part, or if workers continue
+        a crawl of clients or the other way round.
         """
         if await self.exists():
             await self._check_info()
         else:
             # before the crawl is listed, so that a listed crawl always has its format
-            about = ("format", FORMAT, *(("restoring", restoring) if restoring else ()))
+            marks = {"restoring": restoring, "clients": "1" if self.of_clients else ""}
+            about = ("format", FORMAT, *(word for mark in marks.items() if mark[1] for word in mark))
             await self.engine.change(self.keys.own("info"), "HSET", *about)
         call = script_call("register_crawl", [CRAWLS], crawl=self.keys.crawl, layout=self.keys.layout)
         reply = await self.engine.run(call)
@@ -56,14 +60,19 @@ class Crawl:
     async def _check_info(self) -> None:
         """Sets the data format of an older crawl to the present one, so that older versions refuse the crawl.
 
-        Raises ConfigurationError if the format is unknown, or if the crawl was restored only in part.
+        Raises ConfigurationError if the format is unknown, if the crawl was restored only in part, or if it is one of
+        clients and not of workers, or the other way round.
         """
-        version, restoring = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring")
+        info = await self.engine.client.hmget(self.keys.own("info"), "format", "restoring", "clients")
+        version, restoring, of_clients = info
         if restoring:
             raise ConfigurationError(
                 f"crawl {self.keys.crawl!r} is only partly restored by {restoring.decode()}: wait until that is done, "
                 "or run scrapy restore again"
             )
+        if bool(of_clients) != self.of_clients:
+            owners = "clients of scrapy urlfrontier" if of_clients else "workers"
+            raise ConfigurationError(f"crawl {self.keys.crawl!r} is one of {owners}: choose another crawl ID")
         data_format = version.decode() if version else "1"
         if int(data_format) not in CONTINUED_FORMATS:
             raise ConfigurationError(

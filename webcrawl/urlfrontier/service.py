@@ -1,0 +1,302 @@
+"""The methods of the protocol. Each name is that of a method: `get_urls` answers GetURLs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import grpc
+
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import ConfigurationError, EngineError, WrongField, brief
+from webcrawl.urlfrontier import messages
+from webcrawl.urlfrontier.conversion import (
+    DISCOVERED,
+    MOST_DATE,
+    Row,
+    URLFilter,
+    crawl_id,
+    host_name,
+    item_row,
+    queue_key,
+    row,
+)
+from webcrawl.urlfrontier.incoming import Incoming
+from webcrawl.urlfrontier.queues import ClientQueues
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TRANSIT_SECONDS = 30
+"""How long URLs are in transit unless the client says otherwise."""
+_PAGE = 100
+"""Queues or URLs of a page unless the client says otherwise."""
+_DAY = 86_400
+_LOGGER = "webcrawl.urlfrontier"
+_LEVELS = {
+    "TRACE": logging.DEBUG,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+}
+
+
+def _status(error: Exception) -> grpc.StatusCode:
+    if isinstance(error, WrongField):
+        return grpc.StatusCode.INVALID_ARGUMENT
+    if isinstance(error, ConfigurationError):
+        return grpc.StatusCode.FAILED_PRECONDITION
+    return grpc.StatusCode.UNAVAILABLE if isinstance(error, UNAVAILABLE) else grpc.StatusCode.INTERNAL
+
+
+_REPORTED = (ConfigurationError, EngineError, *UNAVAILABLE)
+"""What a client is told of; other errors are defects, and gRPC answers UNKNOWN."""
+
+
+def answers(method: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
+    """A method with one answer, whose errors become statuses."""
+
+    @wraps(method)
+    async def answer(service: Any, request: Any, context: Any) -> T:
+        try:
+            return await method(service, request, context)
+        except _REPORTED as error:
+            await context.abort(_status(error), brief(error))
+            raise AssertionError from error  # abort raises
+
+    return answer
+
+
+def streams(
+    method: Callable[[Any, Any, Any], AsyncIterator[T]],
+) -> Callable[[Any, Any, Any], AsyncIterator[T]]:
+    """A method with a stream of answers, whose errors become statuses."""
+
+    @wraps(method)
+    async def stream(service: Any, request: Any, context: Any) -> AsyncIterator[T]:
+        try:
+            async for message in method(service, request, context):
+                yield message
+        except _REPORTED as error:
+            await context.abort(_status(error), brief(error))
+
+    return stream
+
+
+class FrontierService:
+    """Answers clients from the queues in the engine. Several services may use one engine."""
+
+    def __init__(self, queues: ClientQueues) -> None:
+        self._queues = queues
+        self._turn = 0
+
+    @streams
+    async def put_urls(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        async for items in Incoming(requests):
+            names = [item.ID or _url_of(item) for item in items]
+            rows = [item_row(item) for item in items]
+            for name, status in zip(names, await self._store(rows), strict=True):
+                yield messages.AckMessage(ID=name, status=status)
+
+    @streams
+    async def put_discovered(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        async for batches in Incoming(requests, weight=lambda batch: len(batch.items)):
+            statuses = await self._store([row(info, DISCOVERED) for batch in batches for info in batch.items])
+            start = 0
+            for batch in batches:
+                end = start + len(batch.items)
+                yield messages.BatchAck(ID=batch.ID, statuses=statuses[start:end])
+                start = end
+
+    @streams
+    async def get_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        queue = queue_key(request.key, needed=False)
+        seconds = request.delay_requestable or _TRANSIT_SECONDS
+        left = request.max_queues
+        for crawl in await self._crawls(request) if (await self._queues.control()).active else ():
+            if await self._queues.is_paused(crawl):
+                continue
+            async for delivery in self._queues.get(crawl, queue, left, request.max_urls_per_queue, seconds):
+                for stored in delivery.stored():
+                    yield stored.info()
+                left -= 1
+            if request.max_queues and left <= 0:
+                break
+
+    @answers
+    async def list_nodes(self, request: Any, context: Any) -> Any:
+        return messages.StringList(values=await self._queues.nodes())
+
+    @answers
+    async def list_crawls(self, request: Any, context: Any) -> Any:
+        return messages.StringList(values=await self._queues.crawls())
+
+    @answers
+    async def delete_crawl(self, request: Any, context: Any) -> Any:
+        return messages.Long(value=await self._queues.delete_crawl(crawl_id(request.value)))
+
+    @answers
+    async def list_queues(self, request: Any, context: Any) -> Any:
+        crawl, size, total = crawl_id(request.crawlID), request.size or _PAGE, 0
+        values: list[str] = []
+        async for state in self._queues.states(crawl):
+            if state.is_active or request.include_inactive:
+                if total >= request.start and len(values) < size:
+                    values.append(state.queue)
+                total += 1
+        return messages.QueueList(
+            values=values, total=total, start=request.start, size=len(values), crawlID=crawl
+        )
+
+    @answers
+    async def get_stats(self, request: Any, context: Any) -> Any:
+        crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
+        size = out = queues = 0
+        counts = dict.fromkeys(("completed", "active_queues", "due"), 0)
+        async for state in self._queues.states(crawl, key):
+            size += state.waiting + state.out
+            out += state.out
+            queues += state.urls > 0
+            counts["completed"] += state.completed
+            counts["active_queues"] += state.is_active
+            counts["due"] += state.due
+        return messages.Stats(
+            size=size, inProcess=min(out, 2**32 - 1), counts=counts, numberOfQueues=queues, crawlID=crawl
+        )
+
+    @answers
+    async def get_crawl_stats(self, request: Any, context: Any) -> Any:
+        total, completed = await self._queues.totals(crawl_id(request.crawlID))
+        return messages.GetCrawlStatsResponse(
+            totalURL=messages.Long(value=total), completedURL=messages.Long(value=completed)
+        )
+
+    @answers
+    async def delete_queue(self, request: Any, context: Any) -> Any:
+        deleted = await self._queues.delete(crawl_id(request.crawlID), queue_key(request.key))
+        return messages.Long(value=deleted)
+
+    @answers
+    async def block_queue_until(self, request: Any, context: Any) -> Any:
+        if request.time > MOST_DATE:
+            raise WrongField(f"time {request.time}: give seconds since 1970, not milliseconds")
+        await self._queues.set(
+            crawl_id(request.crawlID), queue_key(request.key), "blocked", request.time * 1000
+        )
+        return messages.Empty()
+
+    @answers
+    async def set_active(self, request: Any, context: Any) -> Any:
+        await self._queues.set_active(request.state)
+        return messages.Empty()
+
+    @answers
+    async def get_active(self, request: Any, context: Any) -> Any:
+        return messages.Boolean(state=(await self._queues.control()).active)
+
+    @answers
+    async def set_delay(self, request: Any, context: Any) -> Any:
+        key = queue_key(request.key, needed=False)
+        crawl = crawl_id(request.crawlID)
+        if key:
+            await self._queues.set(crawl, key, "delay", request.delay_requestable * 1000)
+        else:
+            await self._queues.set_default_delay(request.delay_requestable)
+        return messages.Empty()
+
+    @answers
+    async def set_log_level(self, request: Any, context: Any) -> Any:
+        if request.level not in messages.LEVELS.values():
+            raise WrongField(f"level {request.level}: use 0 (TRACE) to 4 (ERROR)")
+        name = request.package
+        logging.getLogger(name if name.startswith("webcrawl") else _LOGGER).setLevel(
+            _LEVELS[messages.LEVELS.Name(request.level)]
+        )
+        return messages.Empty()
+
+    @answers
+    async def set_crawl_limit(self, request: Any, context: Any) -> Any:
+        crawl, key = crawl_id(request.crawlID), queue_key(request.key)
+        if not await self._queues.set(crawl, key, "limit", request.limit):
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"key {key!r}: crawl {crawl!r} has no such queue"
+            )
+        return messages.Empty()
+
+    @answers
+    async def get_url_status(self, request: Any, context: Any) -> Any:
+        crawl, url = crawl_id(request.crawlID), request.url
+        if not url:
+            raise WrongField("url: name a URL")
+        key = queue_key(request.key, needed=False) or host_name(url)
+        if not key:
+            raise WrongField(f"url {brief(url)!r}: it has no host name, so name its queue in `key`")
+        stored = await self._queues.stored(crawl, key, url)
+        if stored is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, brief(f"url {url}: unknown in queue {key!r}"))
+        assert stored is not None
+        return stored.item()
+
+    @streams
+    async def list_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
+        accepted = URLFilter(request.filter, ignores_case=request.ignoreCase)
+        position, end = 0, request.start + (request.size or _PAGE)
+        async for stored in self._queues.all_stored(crawl, key):
+            if not accepted.accepts(stored.url):
+                continue
+            if position >= request.start:
+                yield stored.item()
+            position += 1
+            if position >= end:
+                break
+
+    @answers
+    async def count_urls(self, request: Any, context: Any) -> Any:
+        crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
+        accepted, total = URLFilter(request.filter, ignores_case=request.ignoreCase), 0
+        if accepted.accepts_all:
+            async for state in self._queues.states(crawl, key):
+                total += state.urls
+        else:
+            async for stored in self._queues.all_stored(crawl, key):
+                total += accepted.accepts(stored.url)
+        return messages.Long(value=total)
+
+    @answers
+    async def purge_urls(self, request: Any, context: Any) -> Any:
+        crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
+        before = int(time.time()) - request.days * _DAY + 1
+        return messages.Long(value=await self._queues.purge(crawl, key, before))
+
+    async def _crawls(self, request: Any) -> list[str]:
+        """Returns the crawls that give URLs, in the order of their turns."""
+        if request.WhichOneof("item") == "crawlID":
+            return [crawl_id(request.crawlID)]
+        crawls = await self._queues.crawls()
+        self._turn += 1
+        turn = self._turn % max(1, len(crawls))
+        return crawls[turn:] + crawls[:turn]
+
+    async def _store(self, rows: Sequence[Row | None]) -> list[int]:
+        """Stores the rows that can be stored; returns a status for each."""
+        stored = [row for row in rows if row is not None]
+        try:
+            verdicts = iter(await self._queues.put(stored) if stored else ())
+        except UNAVAILABLE as error:
+            logger.warning("The engine does not store URLs: %s", brief(error))
+            return [messages.SKIPPED if row is None else messages.FAIL for row in rows]
+        return [
+            messages.OK if row is not None and next(verdicts) else messages.SKIPPED for row in rows
+        ]
+
+
+def _url_of(item: Any) -> str:
+    kind = item.WhichOneof("item")
+    return getattr(item, kind).info.url if kind else ""

@@ -37,7 +37,7 @@ GROUPS = {
         *("page", "pages", "search", "copies", "export", "links", "graph", "mine"),
         *("listen", "serve"),
     ),
-    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms"),
+    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms", "urlfrontier"),
 }
 """Group -> its commands, as `scrapy -h` and docs/reference/commands.md list them."""
 FORMER = {

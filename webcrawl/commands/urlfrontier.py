@@ -37,7 +37,9 @@ class Command(OpenedCrawlCommand):
         option("--port", f"by default {_PORT}; 0 takes a free one", type=int, default=_PORT),
         option("--certificate", "TLS certificate (PEM)", type=Path, metavar="FILE"),
         option("--key", "its private key (PEM), if not in the same file", type=Path, metavar="FILE"),
-        option("--client-ca", "who signs the certificates that clients need (PEM)", type=Path, metavar="FILE"),
+        option(
+            "--client-ca", "who signs the certificates that clients need (PEM)", type=Path, metavar="FILE"
+        ),
         flag("--anyone", "let every client that reaches another address than loopback read and delete URLs"),
     )
 
@@ -84,8 +86,8 @@ def check_options(opts: argparse.Namespace) -> None:
         raise ConfigurationError(f"--port {opts.port}: must be from 0 to 65535")
     if not (is_loopback(opts.bind) or opts.client_ca or opts.anyone):
         raise ConfigurationError(
-            f"--bind {opts.bind}: who reaches this address could read and delete all URLs. Name who may in --client-ca, "
-            "or allow it with --anyone"
+            f"--bind {opts.bind}: who reaches this address could read and delete all URLs. Name who may in "
+            "--client-ca, or allow it with --anyone"
         )
 
 
@@ -104,5 +106,3 @@ def check_libraries() -> None:
     optional("the open frontier", "grpcio", "urlfrontier", "grpc")
     optional("the open frontier", "grpcio-health-checking", "urlfrontier", "grpc_health.v1.health")
     optional("the open frontier", "grpcio-reflection", "urlfrontier", "grpc_reflection.v1alpha.reflection")
-
-

@@ -131,7 +131,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
     wc:clients:nodes               ZSET  address of a server of the open frontier -> when it counts as ended
     wc:{c:<crawl>}: ...
       clock                        STR   as above, for these keys
-      info                         HASH  format (of these keys), clients (the crawl has queues of clients only), scope (its
+      info                         HASH  format (of these keys), clients (it has queues of clients only), scope (its
                                          kind), limits, paused, stops (of an operator), tails (folder of the segments),
                                          restoring (the process that restores the crawl, until that is done), ended (why
                                          the last run of a worker ended)

@@ -49,8 +49,9 @@ class Crawl:
             await self._check_info()
         else:
             # before the crawl is listed, so that a listed crawl always has its format
-            marks = {"restoring": restoring, "clients": "1" if self.of_clients else ""}
-            about = ("format", FORMAT, *(word for mark in marks.items() if mark[1] for word in mark))
+            about: list[str | int] = ["format", FORMAT]
+            about += ["restoring", restoring] if restoring else []
+            about += ["clients", 1] if self.of_clients else []
             await self.engine.change(self.keys.own("info"), "HSET", *about)
         call = script_call("register_crawl", [CRAWLS], crawl=self.keys.crawl, layout=self.keys.layout)
         reply = await self.engine.run(call)

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from webcrawl.errors import WrongField
+from webcrawl.urlfrontier.messages import Unreadable
+
 _MOST = 1000
 """URLs in a batch, and messages that wait for the next one; gRPC lets the client send no more then."""
 
@@ -14,7 +17,7 @@ class Incoming:
     """Yields lists of messages: those that came while the list before was stored, up to about a thousand URLs.
 
     `weight` returns the number of URLs in a message. While `_MOST` messages wait, none is read, so gRPC's flow control
-    slows the client down.
+    slows the client down. Raises WrongField for bytes that are no message.
     """
 
     def __init__(self, requests: AsyncIterator[Any], weight: Callable[[Any], int] = lambda _: 1) -> None:
@@ -45,6 +48,8 @@ class Incoming:
     async def _read(self) -> None:
         try:
             async for message in self._requests:
+                if isinstance(message, Unreadable):
+                    raise WrongField("request: these bytes are not a message of the stream")
                 await self._waiting.put(message)
         finally:
             await self._waiting.put(None)

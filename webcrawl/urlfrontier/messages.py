@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 SERVICE = "urlfrontier.URLFrontier"
 
@@ -55,15 +57,32 @@ def function_name(method: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower()
 
 
+class Unreadable:
+    """Stands for bytes that are not the message of a method, so that the service can refuse them."""
+
+
+def _reader(message: Any) -> Callable[[bytes], Any]:
+    # gRPC would log an error with a traceback, and answer that it is unknown
+    def read(serialized: bytes) -> Any:
+        try:
+            return message.FromString(serialized)
+        except DecodeError:
+            return Unreadable()
+
+    return read
+
+
 def handlers(service: object) -> grpc.GenericRpcHandler:
     """Returns the handlers of all methods of the protocol; raises AttributeError if the service lacks one."""
     by_name = {}
     for method in POOL.FindServiceByName(SERVICE).methods:
-        sides = ("stream" if streams else "unary" for streams in (method.client_streaming, method.server_streaming))
+        sides = (
+            "stream" if streams else "unary" for streams in (method.client_streaming, method.server_streaming)
+        )
         handler = getattr(grpc, f"{'_'.join(sides)}_rpc_method_handler")
         by_name[method.name] = handler(
             getattr(service, function_name(method.name)),
-            request_deserializer=message_factory.GetMessageClass(method.input_type).FromString,
+            request_deserializer=_reader(message_factory.GetMessageClass(method.input_type)),
             response_serializer=message_factory.GetMessageClass(method.output_type).SerializeToString,
         )
     return grpc.method_handlers_generic_handler(SERVICE, by_name)

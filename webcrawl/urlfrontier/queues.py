@@ -17,7 +17,8 @@ _PAGE = 500
 """Queues whose states are read in one script call."""
 _MOST_URLS = 10_000
 """URLs that a script call gives to a client."""
-_NO_LIMIT = 2**31
+NO_LIMIT = 2**31
+"""A number of queues or URLs that is none at all."""
 _KNOWN_SECONDS = 1.0
 """How long a crawl counts as begun without another look."""
 _DEFAULT_DELAY = 1.0
@@ -73,6 +74,7 @@ class ClientQueues:
     _begun: dict[str, float] = field(default_factory=dict, init=False)
     """Crawl -> when its record was seen last."""
     _turn: int = field(default=0, init=False)
+    """The shard from which the next delivery comes, if it has one."""
     _delay: float = field(default=_DEFAULT_DELAY, init=False)
     """The delay of all queues, as last read."""
 
@@ -98,25 +100,27 @@ class ClientQueues:
 
         `queue`: the only queue. `seconds`: how long the URLs are in transit if no client reports them.
         """
-        keys, left = replace(self.keys, crawl=crawl), queues or _NO_LIMIT
-        self._turn += 1
-        turn = self._turn % keys.shards
+        keys, left, turn = replace(self.keys, crawl=crawl), queues, self._turn
         shards = [_shard(keys, queue)] if queue else [*range(turn, keys.shards), *range(turn)]
         most = max(1, min(100, _MOST_URLS // (urls or _MOST_URLS)))
         while shards and left:
             asked = shards[:left]
             parts = [min(most, (left + n) // len(asked)) for n in range(len(asked))]
             calls = [
-                self._call(keys, shard, "client_get", queue=queue, queues=part, urls=urls or _NO_LIMIT,
+                self._call(keys, shard, "client_get", queue=queue, queues=part, urls=urls or NO_LIMIT,
                            most_urls=_MOST_URLS, transit_ms=round(seconds * 1000))
                 for shard, part in zip(asked, parts, strict=True)
             ]  # fmt: skip
             replies = await self.engine.run_all(calls)
             # a shard that gave as much as it was asked for may have more
-            full = [shard for shard, part, reply in zip(asked, parts, replies, strict=True) if len(reply) >= part]
+            full = [
+                shard for shard, part, reply in zip(asked, parts, replies, strict=True) if len(reply) >= part
+            ]
             shards = [] if queue else shards[len(asked) :] + full
-            for reply in replies:
+            for shard, reply in zip(asked, replies, strict=True):
                 left -= len(reply)
+                if reply and not queue:
+                    self._turn = (shard + 1) % keys.shards  # the next call begins with the shards behind it
                 for delivery in reply:
                     yield Delivery(crawl, delivery.queue.decode(), delivery.urls)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -26,7 +25,7 @@ from webcrawl.urlfrontier.conversion import (
     row,
 )
 from webcrawl.urlfrontier.incoming import Incoming
-from webcrawl.urlfrontier.queues import ClientQueues
+from webcrawl.urlfrontier.queues import NO_LIMIT, ClientQueues
 
 logger = logging.getLogger(__name__)
 
@@ -59,13 +58,19 @@ _REPORTED = (ConfigurationError, EngineError, *UNAVAILABLE)
 """What a client is told of; other errors are defects, and gRPC answers UNKNOWN."""
 
 
+def _read(request: Any) -> Any:
+    if isinstance(request, messages.Unreadable):
+        raise WrongField("request: these bytes are not the message of this method")
+    return request
+
+
 def answers(method: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
     """A method with one answer, whose errors become statuses."""
 
     @wraps(method)
     async def answer(service: Any, request: Any, context: Any) -> T:
         try:
-            return await method(service, request, context)
+            return await method(service, _read(request), context)
         except _REPORTED as error:
             await context.abort(_status(error), brief(error))
             raise AssertionError from error  # abort raises
@@ -81,7 +86,7 @@ def streams(
     @wraps(method)
     async def stream(service: Any, request: Any, context: Any) -> AsyncIterator[T]:
         try:
-            async for message in method(service, request, context):
+            async for message in method(service, _read(request), context):
                 yield message
         except _REPORTED as error:
             await context.abort(_status(error), brief(error))
@@ -118,7 +123,7 @@ class FrontierService:
     async def get_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
         queue = queue_key(request.key, needed=False)
         seconds = request.delay_requestable or _TRANSIT_SECONDS
-        left = request.max_queues
+        left = request.max_queues or NO_LIMIT
         for crawl in await self._crawls(request) if (await self._queues.control()).active else ():
             if await self._queues.is_paused(crawl):
                 continue
@@ -126,7 +131,7 @@ class FrontierService:
                 for stored in delivery.stored():
                     yield stored.info()
                 left -= 1
-            if request.max_queues and left <= 0:
+            if left <= 0:
                 break
 
     @answers
@@ -224,9 +229,7 @@ class FrontierService:
     async def set_crawl_limit(self, request: Any, context: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key)
         if not await self._queues.set(crawl, key, "limit", request.limit):
-            await context.abort(
-                grpc.StatusCode.NOT_FOUND, f"key {key!r}: crawl {crawl!r} has no such queue"
-            )
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"key {key!r}: crawl {crawl!r} has no such queue")
         return messages.Empty()
 
     @answers
@@ -292,9 +295,7 @@ class FrontierService:
         except UNAVAILABLE as error:
             logger.warning("The engine does not store URLs: %s", brief(error))
             return [messages.SKIPPED if row is None else messages.FAIL for row in rows]
-        return [
-            messages.OK if row is not None and next(verdicts) else messages.SKIPPED for row in rows
-        ]
+        return [messages.OK if row is not None and next(verdicts) else messages.SKIPPED for row in rows]
 
 
 def _url_of(item: Any) -> str:

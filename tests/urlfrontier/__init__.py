@@ -1,0 +1,1 @@
+"""Tests of the open frontier, by a plain client of gRPC."""

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -88,6 +88,10 @@ check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/public_types
 	@$(BIN)/lint-imports --no-logo
+
+proto: .venv/.dev ## Write webcrawl/urlfrontier/urlfrontier.binpb from the .proto beside it
+	@$(BIN)/python -m grpc_tools.protoc -Iwebcrawl/urlfrontier \
+	--descriptor_set_out=webcrawl/urlfrontier/urlfrontier.binpb urlfrontier.proto
 
 settings: .venv/.dev ## Write docs/reference/settings.md from the declarations in webcrawl/config
 	@$(BIN)/python -m webcrawl.config.page > docs/reference/settings.md

@@ -23,6 +23,8 @@ SHIPPED = (
     ".py",
     ".pyi",
     ".lua",
+    ".proto",
+    ".binpb",
     ".tmpl",
     "py.typed",
     ".html",

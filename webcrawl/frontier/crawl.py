@@ -88,6 +88,10 @@ class Crawl:
         """Whether the crawl is being restored, or was restored only in part."""
         return bool(await self.engine.client.hexists(self.keys.own("info"), "restoring"))
 
+    async def has_clients(self) -> bool:
+        """Whether the crawl is one of clients (webcrawl.urlfrontier), and not of workers."""
+        return bool(await self.engine.client.hexists(self.keys.own("info"), "clients"))
+
     async def exists(self) -> bool:
         """Whether the crawl was begun at any time."""
         return await self.begun_with() is not None

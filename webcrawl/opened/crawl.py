@@ -124,6 +124,10 @@ class OpenedCrawl:
         """Do what `check_exists` does; raises StoreError too unless all URLs of the crawl can be read."""
         await self.check_exists()
         connection = self.connection
+        if await connection.crawl.has_clients():
+            raise StoreError(
+                f"the URLs of crawl {connection.keys.crawl!r} are in queues of clients: ask scrapy urlfrontier for them"
+            )
         if await connection.crawl.restoring():
             raise StoreError(
                 f"crawl {connection.keys.crawl!r} is not completely restored: run scrapy restore again"

@@ -132,7 +132,7 @@ def queue_key(text: str, *, needed: bool = True) -> str:
     return text
 
 
-class URLFilter:
+class ContainedText:
     """Whether URLs contain a text."""
 
     def __init__(self, text: str, *, ignores_case: bool) -> None:

@@ -16,8 +16,8 @@ from webcrawl.urlfrontier import messages
 from webcrawl.urlfrontier.conversion import (
     DISCOVERED,
     MOST_DATE,
+    ContainedText,
     Row,
-    URLFilter,
     crawl_id,
     host_name,
     item_row,
@@ -249,7 +249,7 @@ class FrontierService:
     @streams
     async def list_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
-        accepted = URLFilter(request.filter, ignores_case=request.ignoreCase)
+        accepted = ContainedText(request.filter, ignores_case=request.ignoreCase)
         position, end = 0, request.start + (request.size or _PAGE)
         async for stored in self._queues.all_stored(crawl, key):
             if not accepted.accepts(stored.url):
@@ -263,7 +263,7 @@ class FrontierService:
     @answers
     async def count_urls(self, request: Any, context: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
-        accepted, total = URLFilter(request.filter, ignores_case=request.ignoreCase), 0
+        accepted, total = ContainedText(request.filter, ignores_case=request.ignoreCase), 0
         if accepted.accepts_all:
             async for state in self._queues.states(crawl, key):
                 total += state.urls

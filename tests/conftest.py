@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,20 +57,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     seconds = float(timeout.args[0]) if timeout else usual
     if not seconds:
         return (yield)
-    limit = threading.Timer(seconds + END_SECONDS, end_process, [item.nodeid])
-    limit.daemon = True
-    limit.start()
+    # prints what each thread does and ends; pytest-xdist reports the test as failed, and goes on with the others
+    faulthandler.dump_traceback_later(seconds + END_SECONDS, exit=True, file=sys.__stderr__)
     try:
         return (yield)
     finally:
-        limit.cancel()
-
-
-def end_process(test: str) -> None:
-    """Prints what each thread does and ends; pytest-xdist reports the test as failed, and goes on with the others."""
-    print(f"{test} goes on after its timeout", file=sys.__stderr__)
-    faulthandler.dump_traceback(file=sys.__stderr__)
-    os._exit(1)
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +87,19 @@ def no_project_in_the_environment() -> Iterator[None]:
 def pytest_xdist_auto_num_workers() -> int:
     """Number of workers for --numprocesses=auto; most tests spend two thirds of their time waiting."""
     return max(2, 3 * (os.cpu_count() or 1))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Gives the tests of the dashboard to two processes, each of which starts a browser and crawls a site once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return f"dashboard {len(file) % 2}" if file.startswith("tests/dashboard/") else file
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -86,7 +86,7 @@ def without_session(paths: list[str]) -> set[str]:
     return {re.sub(r"[?&]sid=[^&]*", "", path) for path in paths if path != "/robots.txt"}
 
 
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("strict", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_sessions_are_dropped_and_the_crawl_ends(local_web: StartWeb, crawl: RunCrawl, strict: bool) -> None:
     web = local_web(SITE)
     web.sites[SITE]["*"] = Shop(strict=strict)
@@ -216,6 +216,7 @@ def test_rules_survive_a_kill_and_are_switched_off_and_on(
 def test_nothing_is_learned_if_it_is_off(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     web.sites[SITE]["*"] = many_names
+    web.put(SITE, "/", article("/", ["/p/0?from=0"]))  # none of the lists, folders and logins
     result = crawl([web.url(SITE)], DUST=False)
     assert result.summary["rewritten"] == 0
     assert {f"/p/{n}" for n in range(1, 41)} <= set(web.paths(SITE))

@@ -38,7 +38,7 @@ def put(web: LocalWeb, **texts: str) -> None:
     web.put(SITE, "/", "".join(f"<a href=/{name}>{name}</a>" for name in texts))
 
 
-@pytest.fixture(params=["own files", "shared stores"])
+@pytest.fixture(params=[pytest.param("own files", marks=pytest.mark.slow), "shared stores"])
 def stores(request: pytest.FixtureRequest, operations: Operations) -> str:
     """Where pages are: in the folders of the jobs, or in a store and a database that all iterations have."""
     if request.param == "shared stores":

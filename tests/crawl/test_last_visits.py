@@ -36,8 +36,15 @@ def visited(web: LocalWeb) -> list[str]:
     return paths
 
 
-@pytest.mark.parametrize("how", ["another crawl", "the same crawl anew"])
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize(
+    ("depth", "how"),
+    [
+        (1, "the same crawl anew"),
+        (2, "another crawl"),
+        pytest.param(1, "another crawl", marks=pytest.mark.slow),
+        pytest.param(2, "the same crawl anew", marks=pytest.mark.slow),
+    ],
+)
 def test_a_limit_starves_no_page(
     local_web: Callable[..., LocalWeb], crawl: RunCrawl, how: str, depth: int
 ) -> None:

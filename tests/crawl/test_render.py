@@ -130,6 +130,7 @@ def test_queries_of_a_rendered_page_are_in_its_encoding(run_crawl: RunCrawl, loc
     assert reparsed(result.data_dir)[web.url(SITE)]["title"] == "你好"
 
 
+@pytest.mark.slow
 def test_the_time_in_the_browser_is_traced(run_crawl: RunCrawl, local_web: StartWeb) -> None:
     """A page that is not HTML is fetched again, and one whose scripts never end has been in the browser too."""
     web = local_web(SITE)
@@ -200,7 +201,7 @@ new Worker(URL.createObjectURL(new Blob(["fetch('{0}/no/worker', {{mode: 'no-cor
 </script>"""
 
 
-@pytest.mark.parametrize("obeys", [True, False])
+@pytest.mark.parametrize("obeys", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_robots_txt_applies_to_the_resources_of_a_rendered_page(
     obeys: bool, run_crawl: RunCrawl, local_web: StartWeb
 ) -> None:

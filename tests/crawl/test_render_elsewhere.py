@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.crawl import test_render
 from tests.crawl.archive import check
 from tests.crawl.test_render import OPTIONS, SITE
@@ -86,6 +88,7 @@ class Pressing(BroadSpider):
 """
 
 
+@pytest.mark.slow
 def test_page_methods_may_lead_to_another_page(
     run_crawl: RunCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:

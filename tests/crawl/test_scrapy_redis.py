@@ -51,7 +51,11 @@ def light_form(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("options", [[], ["-s", f"SCHEDULER={STOCK}"]], ids=["ours", "stock"])
+@pytest.mark.parametrize(
+    "options",
+    [[], pytest.param(["-s", f"SCHEDULER={STOCK}"], marks=pytest.mark.slow)],
+    ids=["ours", "stock"],
+)
 def test_a_stock_project_runs_with_either_scheduler(
     options: list[str],
     local_web: Callable[..., LocalWeb],

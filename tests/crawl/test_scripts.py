@@ -99,6 +99,7 @@ def check_shared(data_dir: Path, urls: list[str]) -> None:
     assert (data_dir / "engine" / "valkey.log").read_text().count("Ready to accept connections") == 1
 
 
+@pytest.mark.slow
 def test_two_crawls_on_twisted_share_a_process_and_a_data_folder(web: LocalWeb, folder: Path) -> None:
     urls = [web.url(site) for site in SITES]
     run(folder, str(EXAMPLES / "crawl_on_twisted.py"), *urls)
@@ -128,6 +129,7 @@ def test_a_program_on_asyncio_crawls_in_turn(web: LocalWeb, folder: Path) -> Non
     assert [pages(folder / f"site{number}") for number in (1, 2)] == [{url, url + "a"} for url in urls]
 
 
+@pytest.mark.slow
 def test_crawls_of_one_program_share_folders_and_servers_in_any_order(
     web: LocalWeb, folder: Path, redis_url: str, valkey: Redis
 ) -> None:

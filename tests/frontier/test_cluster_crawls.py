@@ -59,6 +59,7 @@ class Pair:
         assert counts.seen == len(self.urls)
 
 
+@pytest.mark.slow
 async def test_a_crawl_continues_while_slots_move(frontier_on: Frontiers, cluster: LocalCluster) -> None:
     pair = Pair([await frontier_on(f"w{n}", lease_seconds=8.0) for n in range(2)], hosts=200, pages=3000)
     keys = pair.both[0].frontier.keys

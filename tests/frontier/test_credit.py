@@ -200,7 +200,7 @@ def test_no_credit_is_lost_whatever_happens(redis_url: str) -> None:
     run_state_machine_as_test(
         lambda: CreditMachine(redis_url),
         settings=settings(
-            max_examples=20,
+            max_examples=12,
             stateful_step_count=30,
             suppress_health_check=[HealthCheck.too_slow],
             phases=[Phase.reuse, Phase.generate, Phase.shrink],

@@ -113,11 +113,11 @@ class FrontierMachine(WorkerMachine):
     ("hot_urls", "order", "low_share", "unit"),
     [
         (0, "breadth-first", 0, "name"),
-        (0, "breadth-first", 0, "origin"),
-        (8, "breadth-first", 0, "name"),
         (8, "depth-first", 0, "origin"),
         (8, "breadth-first", 0.3, "origin"),
-        (8, "depth-first", 0.3, "name"),
+        pytest.param(0, "breadth-first", 0, "origin", marks=pytest.mark.slow),
+        pytest.param(8, "breadth-first", 0, "name", marks=pytest.mark.slow),
+        pytest.param(8, "depth-first", 0.3, "name", marks=pytest.mark.slow),
     ],
 )
 def test_any_interleaving_matches_the_model(

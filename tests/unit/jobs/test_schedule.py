@@ -27,7 +27,7 @@ moments = st.integers(0, 730 * 24 * 60).map(lambda number: BEGIN + timedelta(min
 
 
 @given(crons, st.sampled_from(ZONES), moments, st.integers(0, 40 * 24 * 60), st.integers(0, 100))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_firings_do_not_depend_on_when_they_are_looked_up(
     cron: str, zone: str, begin: datetime, length: int, share: int
 ) -> None:

@@ -125,4 +125,4 @@ class Schedulers(RuleBasedStateMachine):
 
 
 TestSchedulers = Schedulers.TestCase
-TestSchedulers.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestSchedulers.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

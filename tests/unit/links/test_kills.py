@@ -81,7 +81,7 @@ def write() -> Iterator[Write]:
         stdin.close()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs)
 def test_kills_lose_no_acknowledged_page_and_make_no_row_twice(
     write: Write, runs: list[tuple[int, int, bool]]

@@ -49,6 +49,8 @@ HOSTILE = {
     "links": "'<base href=a>' * 600_000",
     "unclosed tags": "'<b ' * 2_000_000",
 }
+SLOW = ("a style a paragraph", "anchors", "comments", "end tags", "groups of options", "ruby")
+"""Those that cost much and are like others: paragraphs, bold, options."""
 IMPORTS = """
 import resource
 from webcrawl.documents.document import Document
@@ -73,7 +75,9 @@ def run() -> Iterator[Callable[[str], str]]:
         yield run
 
 
-@pytest.mark.parametrize("markup", HOSTILE)
+@pytest.mark.parametrize(
+    "markup", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in HOSTILE]
+)
 def test_hostile_page_takes_bounded_memory_and_time(markup: str, run: Callable[[str], str]) -> None:
     megabytes, simplified = run(PARSER % (SECONDS, SECONDS, HOSTILE[markup])).split()
     assert int(megabytes) < (MEGABYTES_WITH_STYLES if "style" in markup else MEGABYTES)

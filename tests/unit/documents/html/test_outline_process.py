@@ -284,8 +284,9 @@ kinds = st.sampled_from(["fine", *ERRORS])
 steps = st.lists(st.lists(kinds, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("breaking")
-@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps)
 def test_any_sequence_of_pages_gives_each_page_its_own_result(batches: list[list[str]]) -> None:
     async def run() -> None:

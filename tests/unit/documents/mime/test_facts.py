@@ -43,7 +43,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(), VALUES))
 def test_trimmed_details_are_json_of_a_bounded_size(details: dict[str, object]) -> None:
     made = trimmed(details)
@@ -52,7 +52,7 @@ def test_trimmed_details_are_json_of_a_bounded_size(details: dict[str, object]) 
     assert trimmed(made) == made
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     title=st.one_of(st.none(), st.text()),
     text=st.one_of(st.none(), st.text()),

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-links first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -176,6 +176,9 @@ bench-recrawl: .venv/.dev ## Simulate policies of fetching known pages again, th
 
 bench-news: .venv/.dev ## Measure how soon a recrawl fetches new articles; ARGS="--hubs 200 --articles 20000 --day 1500 --threshold 1e-4"
 	@$(BIN)/python -m benchmarks.news $(ARGS)
+
+bench-live: .venv/.dev ## Measure the live lane beside a broad crawl, with kills; ARGS="--seconds 60 --rate 20 --no-kill"
+	@$(BIN)/python -m benchmarks.live $(ARGS)
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"
 	@$(BIN)/python -m benchmarks.links $(ARGS)

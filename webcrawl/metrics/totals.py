@@ -140,6 +140,7 @@ COUNTED = (
         label="outcome",
         prefix="live.",
     ),
+    _total("live_forgotten_hosts", "idle hosts that the live lane has forgotten", "live_hosts_forgotten"),
     Counted(
         "live_wait_seconds",
         "seconds from the messages of the live lane to the answers, added up",

@@ -21,6 +21,7 @@ from webcrawl.live.answering import Answering
 from webcrawl.live.asks import LiveAsk
 from webcrawl.live.events import DEAD, LiveAnswer
 from webcrawl.live.feeding import LiveFeeding
+from webcrawl.live.sweeping import keep_sweeping
 from webcrawl.spiders.base import BroadSpider
 from webcrawl.urls.scope import Scope
 
@@ -83,9 +84,16 @@ class Live(BroadSpider):
         )
         self.crawler.signals.connect(self._refuse_redirect, signals.request_scheduled)
         tasks.worker.on_given_up, tasks.bury_differently = self._give_up_host, self._bury
+        connection, limits = session.connection, ("HOST_MAX_PAGES", "HOST_MAX_BYTES")
+        if not any(read(self.settings, name) for name in limits):
+            self._begin(
+                lambda: keep_sweeping(connection.engine, connection.keys, tasks.worker.tally.counters)
+            )
         try:
             await LiveFeeding(session, tasks.worker, self.answering, stream).run()
         finally:
+            for task in self._tasks:
+                task.cancel()
             await self.answering.close()
         return
         yield  # makes it a generator

@@ -1,0 +1,165 @@
+"""The live lane in the engine: who waits for which URL, its stream, and its turns before those of other crawls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from redis import Redis
+
+from webcrawl.engine.channel import hear
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import WANTED
+from webcrawl.errors import LiveLaneFull, WrongMessage
+from webcrawl.frontier import Candidate, Frontier, Settlement
+from webcrawl.live.asks import Asks, LiveAsk, WantedURL
+from webcrawl.live.events import LiveAnswer, events
+from webcrawl.live.lane import LiveLane
+from webcrawl.live.messages import LiveMessages
+from webcrawl.live.request import LiveRequest
+from webcrawl.live.sweeping import sweep
+
+A, B = "http://a.test/1", "http://b.test/1"
+
+
+def ask(number: int, url: str = A, **more: object) -> LiveAsk:
+    return LiveAsk(f"{number}-0", 0, 1, url, float(number), id=str(number), **more)  # type: ignore[arg-type]
+
+
+async def test_a_url_is_queued_for_the_first_who_asks_and_again_when_nobody_waits(frontier: Frontier) -> None:
+    asks = Asks(frontier.engine, frontier.keys)
+    assert await asks.add([WantedURL(A, ask(1)), WantedURL(B, ask(2))])
+    assert not await asks.add([WantedURL(A, ask(3, chain=(B,)))])
+    assert not await asks.add([WantedURL(A, ask(3, chain=(B,)))])
+    assert (await frontier.counts()).queued == 2
+    waiting = await asks.of(A)
+    assert {each.id for each in waiting} == {"1", "3"}
+    assert next(each for each in waiting if each.id == "3") == ask(3, chain=(B,))
+    assert set(await asks.of_host("http://a.test")) == {A}
+    assert await asks.remove(A, [ask(1)])
+    assert not await asks.remove(A, [ask(3)])
+    assert await asks.of(A) == []
+    assert await asks.add([WantedURL(A, ask(4))])
+    assert await asks.add([WantedURL(A, ask(4), again=True)])
+    assert (await frontier.counts()).queued == 4
+
+
+async def test_urls_of_the_lane_leave_nothing_in_the_seen_set(frontier: Frontier) -> None:
+    await Asks(frontier.engine, frontier.keys).add([WantedURL(A, ask(1))])
+    assert (await frontier.counts()).seen == 0
+
+
+async def test_a_crawl_of_weight_0_has_the_next_turn_and_says_so(
+    frontier_of: Callable[..., Frontier],
+) -> None:
+    broad, lane = frontier_of("broad"), frontier_of("live", weight=0.0)
+    await broad.add([Candidate("http://a.test", f"/{n}", n) for n in range(20)])
+    (held,) = await broad.lease(1, 5)
+    await lane.add([Candidate("http://a.test", "/live", 99)])
+    heard: list[bytes] = []
+    hearing = asyncio.create_task(hear(broad.engine, WANTED, heard.append))
+    while not heard:
+        assert await lane.lease(1, 5) == []
+        await asyncio.sleep(0.25)
+    hearing.cancel()
+    assert heard[0] == b"a.test"
+    # the holder gets no further URLs
+    assert await broad.acknowledge(held, [Settlement(held.urls[0].index)], more=5) == []
+    assert await broad.release(held)
+    assert await broad.lease(1, 5) == []
+    await asyncio.sleep(0.25)
+    (live,) = await lane.lease(1, 5)
+    assert [url.path for url in live.urls] == ["/live"]
+    assert await lane.release(live, [Settlement(live.urls[0].index)])
+    assert len(await broad.lease(1, 5)) == 1
+
+
+async def test_a_full_lane_takes_no_message_and_says_when_to_come_again(
+    engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
+) -> None:
+    lane = LiveLane(engine_at(redis_url), most=3)
+    request = LiveRequest((A,), id="x")
+    assert len(await lane.put([request, request])) == 2
+    with pytest.raises(LiveLaneFull) as error:
+        await lane.put([request, request])
+    assert error.value.retry_after >= 1
+    assert valkey.xlen("live:urls") == await lane.waiting() == 2
+    valkey.xtrim("live:urls", maxlen=0, approximate=False)
+    assert len(await lane.put([request] * 3)) == 3
+
+
+async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_put_aside(
+    engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
+) -> None:
+    engine = engine_at(redis_url)
+    first, second = LiveMessages(engine, "live:urls", "first"), LiveMessages(engine, "live:urls", "second")
+    await first.begin()
+    await second.begin()
+    await LiveLane(engine).put([LiveRequest((A,), id="x", meta={"n": 1})])
+    valkey.xadd("live:urls", {"url": A, "max_age": "soon"})
+    (delivered,) = await first.read()
+    assert delivered.request == LiveRequest((A,), id="x", meta={"n": 1})
+    assert await second.claim({"first"}) == []
+    assert await second.claim(set()) == [delivered]
+    assert await second.claim(set()) == []
+    assert [each["name"] for each in valkey.xinfo_consumers("live:urls", "live")] == [b"second"]
+    ((_, dead),) = valkey.xrange("live:dead")
+    assert dead[b"error"] == b"max_age is a number, not 'soon'"
+    assert json.loads(dead[b"message"]) == {"url": A, "max_age": "soon"}
+
+
+async def test_idle_hosts_are_forgotten(frontier: Frontier, valkey: Redis) -> None:
+    await frontier.add([Candidate(f"http://{name}.test", "/", number) for number, name in enumerate("ab")])
+    await frontier.add([Candidate("http://b.test", "/more", 7)])
+    for lease in await frontier.lease(2, 1):
+        assert await frontier.release(lease, [Settlement(lease.urls[0].index, pages=1, bytes=10)])
+    assert await sweep(frontier.engine, frontier.keys) == 1
+    spent = [host for shard in range(4) for host in valkey.hkeys(f"wc:{{s{shard}}}:c:crawl:spent")]
+    assert spent == [b"http://b.test"]
+
+
+_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), max_size=20)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(_text.filter(str), min_size=1, max_size=5, unique=True),
+    st.integers(0, 7),
+    st.floats(0, 1e9),
+    st.booleans(),
+    st.dictionaries(_text, st.integers() | _text, max_size=3),
+)
+def test_a_message_is_read_as_it_was_written(
+    urls: list[str], level: int, age: float, render: bool, meta: dict[str, object]
+) -> None:
+    request = LiveRequest(
+        tuple(urls), "id", "tag", level, float(f"{age:g}"), frozenset({"image"}), render, meta
+    )
+    message = {name.encode(): value.encode() for name, value in request.to_message().items()}
+    assert LiveRequest.from_message(message) == request
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([b"url", b"urls", b"text", b"id", b"level", b"max_age", b"render", b"meta", b"x"]),
+        st.binary(max_size=30),
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_any_message_is_read_or_refused_with_a_reason(message: dict[bytes, bytes]) -> None:
+    try:
+        assert LiveRequest.from_message(message).urls
+    except WrongMessage as error:
+        assert str(error)
+
+
+def test_events_are_for_each_url_as_asked() -> None:
+    row = {"status": 200, "url": B, "final_url": B, "title": "T", "error": None}
+    asks = [ask(1), ask(2), ask(3, "http://a.test/1#x"), ask(4, meta='{"n":1}')]
+    published = [json.loads(event) for event in events(asks, LiveAnswer.of_row(row))]
+    assert [event["ids"] for event in published] == [["1", "2"], ["3"], ["4"]]
+    assert {event["page"]["title"] for event in published} == {"T"}
+    assert [event["meta"] for event in published] == [{}, {}, {"n": 1}]

@@ -148,6 +148,7 @@ def check_worker(now: Scraped, size: int) -> None:
         for base in (
             "dead_letters",
             "items",
+            "live_answers",
             "remarks",
             "revisits",
             "unread_documents",
@@ -180,6 +181,7 @@ def check_whole(now: Scraped, size: int) -> None:
         for base in (
             "dead_letters",
             "items",
+            "live_answers",
             "remarks",
             "revisits",
             "unread_documents",

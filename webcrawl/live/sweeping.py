@@ -25,7 +25,7 @@ async def sweep(engine: Engine, keys: Keys) -> int:
         cursor = b"0"
         while True:
             reply = await engine.run(script_call("forget_hosts", keys.queue(shard)[:1], cursor=cursor))
-            cursor, forgotten = reply.cursor, forgotten + reply.forgotten
+            cursor, forgotten = reply.next_cursor, forgotten + reply.forgotten
             if cursor == b"0":
                 break
     return forgotten

@@ -5,8 +5,8 @@
 -- ARGV
 --   cursor      "0" at first, then that of the last reply
 -- reply
---   cursor      "0" at the end
---   forgotten   number of hosts
+--   next_cursor  "0" at the end
+--   forgotten    number of hosts
 local part = redis.call('HSCAN', P .. 'spent', cursor, 'COUNT', 500)
 local idle = {}
 for i = 1, #part[2], 2 do
@@ -16,4 +16,5 @@ end
 for _, name in ipairs(#idle > 0 and {'spent', 'errors', 'patterns', 'dust', 'unknown'} or {}) do
   redis.call('HDEL', P .. name, unpack(idle))
 end
-return {part[1], #idle}
+local next_cursor, forgotten = part[1], #idle
+return {next_cursor, forgotten}

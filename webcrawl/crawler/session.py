@@ -32,6 +32,7 @@ from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
 from webcrawl.crawler.joining import JoinedCrawl, join
 from webcrawl.crawler.shared_scope import SharedScope
+from webcrawl.crawler.signals import count_without_tasks
 from webcrawl.crawler.visits import Visits
 from webcrawl.documents.body_writer import BodyBudget
 from webcrawl.documents.html.outline_process import Outlines
@@ -101,6 +102,7 @@ class Session(OpenedCrawl):
             # a spider may set its name in its constructor, or be a bare class in a user's test
             name = getattr(crawler.spidercls, "name", None) or crawler.spidercls.__name__
             session = _sessions[crawler] = cls(crawler.settings, name)
+            count_without_tasks(crawler)
             crawler.signals.connect(session.close, signals.engine_stopped)
             # a crawl that could not start has no such signal
             finalize(session, end_privacy)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pydispatch.dispatcher import Any as AnySender, connections
+from pydispatch.dispatcher import Any as AnySender, connections, getAllReceivers, liveReceivers
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
+from scrapy.extensions.corestats import CoreStats
 
 crawl_abandoned = object()
 """Sent when a second SIGINT or SIGTERM ends the process at once, before its tasks are cancelled."""
@@ -21,6 +22,19 @@ def send(crawler: Crawler, signal: object, **details: Any) -> list[tuple[Any, An
     if is_heard(crawler, signal):
         return crawler.signals.send_catch_log(signal, **details)
     return []
+
+
+def count_without_tasks(crawler: Crawler) -> None:
+    """Sends signals that only Scrapy's statistics receive without a task: `item_scraped` takes a third of its time."""
+    in_tasks = crawler.signals.send_catch_log_async
+
+    async def send_catch_log_async(signal: Any, **details: Any) -> list[tuple[Any, Any]]:
+        receivers = liveReceivers(getAllReceivers(crawler, signal))
+        if all(isinstance(getattr(receiver, "__self__", None), CoreStats) for receiver in receivers):
+            return crawler.signals.send_catch_log(signal, **details)
+        return await in_tasks(signal, **details)
+
+    crawler.signals.send_catch_log_async = send_catch_log_async  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
-from webcrawl.crawler.signals import is_heard, send
+from webcrawl.crawler.signals import count_without_tasks, is_heard, send
 
 SIGNAL = signals.bytes_received
 
@@ -50,3 +51,32 @@ def test_listener_of_another_crawler_receives_nothing(crawler: Crawler) -> None:
     other.signals.connect(listener, SIGNAL)
     assert not is_heard(crawler, SIGNAL)
     assert send(crawler, SIGNAL) == []
+
+
+def test_scrapys_statistics_count_items_without_tasks_and_other_listeners_are_awaited(
+    crawler: Crawler,
+) -> None:
+    count_without_tasks(crawler)
+    heard: list[str] = []
+
+    async def listener(item: str) -> str:
+        await asyncio.sleep(0)
+        heard.append(item)
+        return item
+
+    async def scrape() -> None:
+        before = asyncio.all_tasks()
+        sent = crawler.signals.send_catch_log_async(
+            signals.item_scraped, item="a", response=None, spider=None
+        )
+        with pytest.raises(StopIteration):  # it waits for nothing
+            sent.send(None)
+        assert asyncio.all_tasks() == before and heard == []
+        crawler.signals.connect(listener, signals.item_scraped)
+        replies = await crawler.signals.send_catch_log_async(
+            signals.item_scraped, item="b", response=None, spider=None
+        )
+        assert (listener, "b") in replies and heard == ["b"]
+
+    asyncio.run(scrape())
+    assert crawler.stats.get_value("item_scraped_count") == 2

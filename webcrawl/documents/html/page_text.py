@@ -57,7 +57,7 @@ class PageText:
     """The text of a page and its sections, inner ones before outer ones.
 
     pieces      pieces of text, with BLOCK where an element begins or ends that is not inline
-    blocks      for each block with text: the index of its last piece, and the first node with text in it
+    blocks      for each block with text: the index of its first piece with text, and the node of this piece
     sections    all sections that were not left out; the last section is the whole text
     beside      the `sections` whose names say that they are beside the text
     headings    start and end of the headings h2 to h6 that were not left out, in order

@@ -6,6 +6,7 @@ Parts whose names say that they are beside the text are kept apart, because such
 
 from __future__ import annotations
 
+import sys
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
@@ -97,6 +98,10 @@ _SHORT_PROSE = 20
 # Longer captions may belong to the text. Longer headings are paragraphs.
 _MAX_CAPTION, _MAX_HEADING = 250, 80
 _DATED = tag_ids("p div")
+# Paragraphs and items with more characters and without attributes are most likely kept.
+_PLAIN_LEAST = [
+    {_IS_PARAGRAPH: MAX_DATE, _IS_ITEM: 0}.get(kind, sys.maxsize) for kind in range(_IS_HIDDEN + 1)
+]
 # Links in code count as text: they are names of what the page explains, and no menu is code. Less than any nesting.
 _LINKS_IN_CODE = -1_000_000
 # Inline elements around a text that are looked at together.
@@ -141,25 +146,27 @@ class _Reader:
         self._label_tag = _DIV
 
     def walk(self, root: LexborNode) -> Counts:
-        pieces, add, end_block = self.page.pieces, self.page.pieces.append, self.page.blocks.append
-        open_elements, lists, treatment, known = self._open, self.page.link_lists, _TREATMENT, _KNOWN
-        is_code, is_link, is_block, text_node = (
-            _IS_CODE,
-            _IS_LINK,
-            _IS_BLOCK,
-            TEXT_NODE,
-        )  # quicker than globals
+        """Walks through all that is under a node, and returns its counts.
+
+        The function is long because Python's calls take longer than its steps: a page has thousands of them. Each node
+        begins in the inner loop, which ends at the end of an element that has content; that is handled below it. The
+        text that counts since the last block began or ended is `size - block_size` characters long.
+        """
+        pieces, add, blocks = self.page.pieces, self.page.pieces.append, self.page.blocks
+        open_elements, lists = self._open, self.page.link_lists
+        treatment, known, text_node = _TREATMENT, _KNOWN, TEXT_NODE
+        is_code, is_link, is_block = _IS_CODE, _IS_LINK, _IS_BLOCK  # quicker than globals
         size = linked = prose = block_size = block_linked = links = 0
-        node, first = root.first_child, root
+        node: LexborNode | None = root.first_child
+        alone: LexborNode | None
         text: str | None
         while True:
             while node is not None:
                 if (tag := node.tag_id) == text_node or tag == MATH:
-                    text = node.text_content or formula(node)
-                    add(text)
+                    add(text := node.text_content or formula(node))
                     if length := len(text.strip()):
                         if size == block_size:
-                            first = node
+                            blocks.append((len(pieces) - 1, node))
                         size += length
                         if links > 0:
                             linked += length
@@ -170,22 +177,18 @@ class _Reader:
                     if kind == _IS_HIDDEN:
                         node = node.next
                         continue
-                    if size != block_size:
-                        if size - block_size >= _PROSE:
-                            prose += _prose(size - block_size, linked - block_linked)
-                        end_block((len(pieces) - 1, first))
-                        block_size, block_linked = size, linked
+                    if size - block_size >= _PROSE:
+                        prose += _prose(size - block_size, linked - block_linked)
+                    block_size, block_linked = size, linked
                     add(BLOCK)
                     if kind == _IS_ASIDE or (leaf := node.first_child) is None:
                         node = node.next
                         continue
-                    if (
-                        leaf.next is None and (text := leaf.text_content) is not None
-                    ):  # its end follows at once
+                    if leaf.next is None and (text := leaf.text_content) is not None:  # a text alone
                         start, size_before, linked_before, prose_before = len(pieces), size, linked, prose
                         add(text)
                         if length := len(text.strip()):
-                            first = leaf
+                            blocks.append((start, leaf))
                             size += length
                             if links > 0:
                                 linked += length
@@ -200,52 +203,47 @@ class _Reader:
                         inside += 1
                     elif kind == is_code and not links:
                         inside = _LINKS_IN_CODE
-                    if leaf.next is None:
-                        # most have a text alone, perhaps in other inline elements: `<code><span>text`
-                        within, nested = inside, _NESTED
-                        while (text := leaf.text_content) is None and nested:
-                            inner = treatment[tag] if (tag := leaf.tag_id) < known else is_block
-                            if inner > is_code or (leaf := leaf.first_child) is None or leaf.next is not None:
+                    if leaf.next is None:  # as in most inline elements
+                        alone = leaf
+                        within, deeper = inside, _NESTED
+                        while (text := alone.text_content) is None and deeper:  # `<code><span>text`
+                            inner = treatment[tag] if (tag := alone.tag_id) < known else is_block
+                            if (
+                                inner > is_code
+                                or (alone := alone.first_child) is None
+                                or alone.next is not None
+                            ):
                                 break
                             if inner == is_code and not within:
                                 within = _LINKS_IN_CODE
-                            nested -= 1
+                            deeper -= 1
                         if text is not None:
                             length = len(text.strip())
                             if length != 1 or kind != is_link or not is_permalink(node, text):
                                 add(text)
                                 if length:
                                     if size == block_size:
-                                        first = leaf
+                                        blocks.append((len(pieces) - 1, alone))
                                     size += length
                                     if within > 0:
                                         linked += length
                             node = node.next
                             continue
-                        leaf = node.first_child
                 open_elements.append((node, kind, len(pieces), size, linked, prose, links))
                 links, node = inside, leaf
             else:
                 if not open_elements:
-                    break
+                    return size, linked, prose
                 node, kind, start, size_before, linked_before, prose_before, links = open_elements.pop()
             if kind >= is_block:
-                if size != block_size:
-                    if size - block_size >= _PROSE:
-                        prose += _prose(size - block_size, linked - block_linked)
-                    elif (
-                        kind == _IS_PARAGRAPH and linked == block_linked and size - block_size >= _SHORT_PROSE
-                    ):
-                        prose += size - block_size
-                    end_block((len(pieces) - 1, first))
+                if (length := size - block_size) >= _PROSE:
+                    prose += _prose(length, linked - block_linked)
+                elif length >= _SHORT_PROSE and kind == _IS_PARAGRAPH and linked == block_linked:
+                    prose += length
                 add(BLOCK)
-                if (
-                    kind >= _IS_PARAGRAPH
-                    and (size != size_before or lists and lists[-1].end > start)
-                    # most paragraphs and items are kept, and need no look
-                    and not (
-                        kind <= _IS_ITEM
-                        and size - size_before > (0 if kind == _IS_ITEM else MAX_DATE)
+                if kind >= _IS_PARAGRAPH:
+                    if (
+                        size - size_before > _PLAIN_LEAST[kind]
                         and (
                             linked - linked_before <= prose - prose_before
                             or kind == _IS_ITEM
@@ -253,19 +251,23 @@ class _Reader:
                             and open_elements[-1][0].tag_id in _WITH_ITEMS
                         )
                         and not node.attributes
-                    )
-                ):
-                    size, linked, prose = self._end(
-                        node, kind, start, (size_before, linked_before, prose_before), (size, linked, prose)
-                    )
+                    ):
+                        pass  # most paragraphs and items are kept, and need no look
+                    elif size != size_before or lists and lists[-1].end > start:
+                        size, linked, prose = self._end(
+                            node,
+                            kind,
+                            start,
+                            (size_before, linked_before, prose_before),
+                            (size, linked, prose),
+                        )
                 block_size, block_linked = size, linked
             elif kind == is_link and size == size_before + 1 and is_permalink(node, pieces[-1]):
                 size, linked, prose = size_before, linked_before, prose_before
                 pieces.pop()
+                if size == block_size:
+                    blocks.pop()
             node = node.next
-        if size != block_size:
-            end_block((len(pieces) - 1, first))
-        return size, linked, prose
 
     def _end(self, node: LexborNode, kind: int, start: int, before: Counts, now: Counts) -> Counts:
         """Returns the counts after an element: `now`, or `before` if the element is left out."""

@@ -181,24 +181,37 @@ def _too_many_of(names: Numbers, ends: Flags) -> bool:
 def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
     """Returns how many elements are open after each tag; None if this cannot be computed.
 
-    Computes the open elements name by name with NumPy: a third of the time of following the tags.
+    Computes the open elements of all names at once, in the tags sorted by name: half of the time of name after name.
     """
-    changes = np.zeros(len(names), np.int64)
-    if not len(names):
-        return changes
+    count = len(names)
+    if not count:
+        return np.zeros(0, np.int64)
     order = np.argsort(hashes.astype(np.uint16), kind="stable")  # 16 bits: NumPy sorts by counting
     starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
     if len(starts) > _MAX_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
         return None
-    for offsets in np.split(order, starts[1:]):
-        name = names[offsets[0]].tobytes().rstrip(b"\0").decode()
-        if name and name not in _SHALLOW:
-            # names that were cut may differ: their end tags close nothing
-            steps = np.where(ends[offsets], -(len(name) < _WHOLE_NAME), 1)
-            level = np.cumsum(steps)
-            level -= np.minimum(np.minimum.accumulate(level), 0)
-            changes[offsets] = np.diff(level, prepend=0)
-    return np.cumsum(changes)
+    sizes = np.diff(starts, append=count)
+    ups, downs = np.array([_steps(number.tobytes()) for number in names[order[starts]]], np.int64).T
+    steps = np.where(ends[order], np.repeat(downs, sizes), np.repeat(ups, sizes))
+    level = np.cumsum(steps)
+    level -= np.repeat(level[starts] - steps[starts], sizes)
+    # the running minimum of each name: far below those of the names before
+    apart = np.repeat(np.arange(len(starts)) * (2 * count + 1), sizes)
+    level -= np.minimum(np.minimum.accumulate(level - apart) + apart, 0)
+    changes = np.diff(level, prepend=0)
+    changes[starts] = level[starts]
+    in_order = np.empty(count, np.int64)
+    in_order[order] = changes
+    return np.cumsum(in_order)
+
+
+def _steps(number: bytes) -> tuple[int, int]:
+    """Returns by how many open elements the start tag and the end tag of a name change their number."""
+    name = number.rstrip(b"\0").decode()
+    if not name or name in _SHALLOW:
+        return 0, 0
+    # names that were cut may differ: their end tags close nothing
+    return 1, -(len(name) < _WHOLE_NAME)
 
 
 def _names(octets: Octets, offsets: Offsets) -> Numbers:

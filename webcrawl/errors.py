@@ -15,6 +15,7 @@ CrawlError
 │   ├── NoSuchObject            the object store has no object of that name
 │   └── PartLost                a part of a spilled queue is damaged or missing; retrying does not help
 ├── NoSuchPage               the dashboard has no page of that address, or no such crawl, host or job
+├── ApiProblem               a request to the HTTP API is answered with an error
 ├── UnreadableDocument       a document is broken or costs too much to read
 │   ├── ResourcesExhausted      reading took too much memory or time; its process must end
 │   ├── ArchiveLimitReached     an archive has more members or bytes than are read
@@ -56,6 +57,7 @@ CrawlError
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _LONGEST = 500
 # marks that change the direction of text, and halves of surrogate pairs
@@ -161,6 +163,27 @@ class NoSuchObject(StoreError):
 
 class PartLost(StoreError):
     """A part of a spilled queue is damaged, or its segment does not exist. Retrying does not help."""
+
+
+class ApiProblem(CrawlError):
+    """A request to the HTTP API is answered with an error.
+
+    `kind` is a `webcrawl.service.problem.ProblemKind`; `retry_after`: seconds to wait before the next try.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str = "",
+        *,
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail or str(kind))
+        self.kind = kind
+        self.detail = detail
+        self.retry_after = retry_after
+        self.headers = headers or {}
 
 
 class UnreadableDocument(CrawlError):

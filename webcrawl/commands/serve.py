@@ -29,7 +29,7 @@ class Command(OpenedCrawlCommand):
     takes_crawl = False
     usage = "[options]"
     summary = "Serve pages and their metadata to programs, by HTTP"
-    description = "Serve pages and their metadata to other programs: an HTTP API with its description at /"
+    description = "Serve pages and their metadata to other programs, by an HTTP API that it describes at /"
     options = (
         option(
             "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"

@@ -29,7 +29,7 @@ class FetchRequest(Struct):
 
 
 class KeptFetch(Struct):
-    """What the engine keeps of a request; see `Fetch`."""
+    """What the engine keeps of a request; see `LiveFetch`."""
 
     request: FetchRequest
     waiting: list[str]
@@ -46,7 +46,7 @@ class FetchError(Struct, omit_defaults=True):
     retry_after: Annotated[float | None, Meta(description="Seconds to wait before the next try.")] = None
 
 
-class Fetch:
+class LiveFetch:
     """A request while URLs are fetched for it. `outcomes` has those that are known, by normalized URL."""
 
     def __init__(self, fetch_id: str, request: FetchRequest, waiting: set[str]) -> None:

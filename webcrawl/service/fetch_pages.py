@@ -15,7 +15,7 @@ from webcrawl.config import read
 from webcrawl.config.kinds import Seconds
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
-from webcrawl.service.fetch import Fetch, FetchError, FetchOutcome, FetchRequest
+from webcrawl.service.fetch import FetchError, FetchOutcome, FetchRequest, LiveFetch
 from webcrawl.service.fetches import BUSY, Fetches, Quota
 from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
@@ -140,7 +140,7 @@ class _FetchedPages:
         oldest = {url: request.put - age for url, age in request.max_ages.items()}
         missing = [url for url, since in oldest.items() if not _is_fresh(stored.get(url), since)]
         if not missing:
-            fetch = Fetch("", request, set())
+            fetch = LiveFetch("", request, set())
             return await self._answer(fetch, stored)
         fetch = await self.fetches.begin(
             call.caller, request, missing, related=frozenset(wanted.related), render=wanted.render
@@ -177,7 +177,7 @@ class _FetchedPages:
         order = {url: urls.get(url, "") for url in given}
         return FetchRequest(caller.name, time.time(), order, ages, list(wanted.parts), settled)
 
-    async def _answer(self, fetch: Fetch, stored: dict[str, StoredPage] | None = None) -> ApiAnswer:
+    async def _answer(self, fetch: LiveFetch, stored: dict[str, StoredPage] | None = None) -> ApiAnswer:
         request = fetch.request
         if stored is None:
             ready = [url for url in request.max_ages if url not in fetch.waiting]
@@ -191,7 +191,7 @@ class _FetchedPages:
         return ApiAnswer(FetchedPages(fetch.id, not pending, results), 202 if pending else 200, headers)
 
     async def _result(
-        self, fetch: Fetch, given: str, url: str, stored: dict[str, StoredPage], room: PartsRoom
+        self, fetch: LiveFetch, given: str, url: str, stored: dict[str, StoredPage], room: PartsRoom
     ) -> FetchedPage:
         outcome = fetch.request.settled.get(given) or fetch.outcomes.get(url)
         if url in fetch.waiting:

@@ -17,7 +17,7 @@ from webcrawl.errors import LiveLaneFull
 from webcrawl.live.lane import LiveLane
 from webcrawl.live.request import LiveRequest
 from webcrawl.service.caller import Caller
-from webcrawl.service.fetch import Fetch, FetchOutcome, FetchRequest, KeptFetch
+from webcrawl.service.fetch import FetchOutcome, FetchRequest, KeptFetch, LiveFetch
 from webcrawl.service.live_events import LiveEvent, LiveEvents
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.service import Service
@@ -67,7 +67,7 @@ class Fetches:
         self._lane = LiveLane(connection.engine, stream=read(service.settings, "LIVE_STREAM"))
         self._events = LiveEvents(connection, self._take)
         self._quota = quota
-        self._open: dict[str, Fetch] = {}
+        self._open: dict[str, LiveFetch] = {}
         self._of_caller, self._of_host = Counter[str](), Counter[str]()
         self._follows = False
 
@@ -79,7 +79,7 @@ class Fetches:
         *,
         related: frozenset[str] = frozenset(),
         render: bool = False,
-    ) -> Fetch:
+    ) -> LiveFetch:
         """Puts normalized URLs into the lane. URLs of hosts for which too many wait are settled as busy.
 
         Raises ApiProblem if the caller or the lane has too many, and the errors of UNAVAILABLE.
@@ -91,7 +91,7 @@ class Fetches:
                 f"{open_urls:,} URLs of this token wait already, and at most {MOST_OF_CALLER:,} may",
                 retry_after=_RETRY_SECONDS,
             )
-        fetch = Fetch(secrets.token_urlsafe(16), request, set())
+        fetch = LiveFetch(secrets.token_urlsafe(16), request, set())
         free, busy = self._by_room(urls)
         fetch.outcomes |= {
             url: FetchOutcome(BUSY, f"{MOST_OF_HOST} URLs of its host wait here") for url in busy
@@ -121,12 +121,14 @@ class Fetches:
             raise
         return fetch
 
-    async def find(self, fetch_id: str, caller: Caller) -> Fetch:
+    async def find(self, fetch_id: str, caller: Caller) -> LiveFetch:
         """Returns a request by its ID; raises ApiProblem if there is none of this caller."""
         fetch = self._open.get(fetch_id)
         if fetch is None:
             kept = await self._engine.client.get(_key(fetch_id))
-            fetch = None if kept is None else Fetch.of(fetch_id, msgspec.json.decode(kept, type=KeptFetch))
+            fetch = (
+                None if kept is None else LiveFetch.of(fetch_id, msgspec.json.decode(kept, type=KeptFetch))
+            )
         if fetch is None or fetch.request.caller != caller.name:
             raise ApiProblem(ProblemKind.NOT_FOUND, "there is no such request, or it is over an hour old")
         return fetch
@@ -149,19 +151,19 @@ class Fetches:
             self._service.run(self._events.follow())
             self._service.run(self._sweep())
 
-    def _enter(self, fetch: Fetch, urls: list[str]) -> None:
+    def _enter(self, fetch: LiveFetch, urls: list[str]) -> None:
         fetch.waiting |= set(urls)
         self._open[fetch.id] = fetch
         self._of_caller[fetch.request.caller] += len(urls)
         self._of_host.update(split(url)[0] for url in urls)
 
-    def _leave(self, fetch: Fetch) -> None:
+    def _leave(self, fetch: LiveFetch) -> None:
         """Forgets a request, and what still waits for it."""
         if self._open.pop(fetch.id, None) is not None:
             for url in fetch.waiting:
                 self._free(fetch, url)
 
-    def _free(self, fetch: Fetch, url: str) -> None:
+    def _free(self, fetch: LiveFetch, url: str) -> None:
         for counter, key in ((self._of_caller, fetch.request.caller), (self._of_host, split(url)[0])):
             counter[key] -= 1
             if not counter[key]:
@@ -178,7 +180,7 @@ class Fetches:
                     del self._open[fetch_id]
                 self._service.run(self._keep(fetch))
 
-    async def _keep(self, fetch: Fetch) -> None:
+    async def _keep(self, fetch: LiveFetch) -> None:
         """Keeps a request and its outcomes in the engine, for later questions and other servers."""
         await self._engine.client.set(_key(fetch.id), msgspec.json.encode(fetch.kept()), ex=KEPT_SECONDS)
 

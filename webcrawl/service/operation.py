@@ -15,7 +15,13 @@ from starlette.responses import Response
 
 from webcrawl.errors import ConfigurationError, CrawlError, EngineUnavailable, InvalidURL, StoreUnavailable
 from webcrawl.service.caller import Caller
-from webcrawl.service.problem import PROBLEM_JSON, ApiProblem, ProblemKind
+from webcrawl.service.problem import (
+    PROBLEM_JSON,
+    ApiProblem,
+    ProblemKind,
+    problem_details,
+    problem_headers,
+)
 from webcrawl.web.access import Role
 
 _BODY_SECONDS = 20.0
@@ -157,8 +163,8 @@ async def received_body(request: Request, most: int) -> bytes:
 
 def problem_response(problem: ApiProblem, request_id: str) -> Response:
     """Returns the answer to a request that failed."""
-    content = _encode(problem.details(request_id))
-    return Response(content, problem.status, problem.headers, PROBLEM_JSON)
+    details = problem_details(problem, request_id)
+    return Response(_encode(details), details.status, problem_headers(problem), PROBLEM_JSON)
 
 
 def _as_problem(error: Exception, request_id: str) -> ApiProblem:

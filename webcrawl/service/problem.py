@@ -6,11 +6,22 @@ import math
 from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from webcrawl.errors import CrawlError
+from webcrawl.errors import ApiProblem
+
+__all__ = [
+    "PROBLEM_JSON",
+    "STATUSES",
+    "TITLES",
+    "ApiProblem",
+    "ProblemDetails",
+    "ProblemKind",
+    "problem_details",
+    "problem_headers",
+]
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -82,35 +93,19 @@ class ProblemDetails(Struct, omit_defaults=True):
     retry_after: Annotated[float | None, Meta(description="Seconds to wait before the next try.")] = None
 
 
-class ApiProblem(CrawlError):
-    """A request is answered with an error. `retry_after`: seconds to wait before the next try."""
+def problem_details(problem: ApiProblem, request_id: str) -> ProblemDetails:
+    """Returns the body of an answer."""
+    kind = ProblemKind(problem.kind)
+    return ProblemDetails(
+        f"/#problem-{kind}", TITLES[kind], STATUSES[kind], problem.detail, request_id, problem.retry_after
+    )
 
-    def __init__(
-        self,
-        kind: ProblemKind,
-        detail: str = "",
-        *,
-        retry_after: float | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(detail or TITLES[kind])
-        self.kind = kind
-        self.status = STATUSES[kind]
-        self.detail = detail
-        self.retry_after = retry_after
-        self.headers: dict[str, Any] = dict(headers or {})
-        if retry_after is not None:
-            self.headers["Retry-After"] = str(max(1, math.ceil(retry_after)))
-        if kind is ProblemKind.UNKNOWN_TOKEN:
-            self.headers["WWW-Authenticate"] = 'Bearer realm="webcrawl"'
 
-    def details(self, request_id: str) -> ProblemDetails:
-        """Returns the body of the answer."""
-        return ProblemDetails(
-            f"/#problem-{self.kind}",
-            TITLES[self.kind],
-            self.status,
-            self.detail,
-            request_id,
-            self.retry_after,
-        )
+def problem_headers(problem: ApiProblem) -> dict[str, str]:
+    """Returns the headers of an answer."""
+    headers = dict(problem.headers)
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
+    if problem.kind == ProblemKind.UNKNOWN_TOKEN:
+        headers["WWW-Authenticate"] = 'Bearer realm="webcrawl"'
+    return headers

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from webcrawl.service.problem import PROBLEM_JSON, ApiProblem, ProblemKind
+from webcrawl.service.problem import PROBLEM_JSON, ApiProblem, ProblemKind, problem_details
 from webcrawl.web.server import TimedHeads
 
 _MOST_HEAD = 64 * 1024
@@ -58,7 +58,7 @@ class ServiceConnection(TimedHeads, HttpToolsProtocol):  # type: ignore[misc]
 
     def send_400_response(self, msg: str) -> None:
         request_id = secrets.token_hex(8)
-        content = msgspec.json.encode(ApiProblem(ProblemKind.BAD_REQUEST, msg).details(request_id))
+        content = msgspec.json.encode(problem_details(ApiProblem(ProblemKind.BAD_REQUEST, msg), request_id))
         head: Any = [
             STATUS_LINE[400].rstrip(),
             b"content-type: " + PROBLEM_JSON.encode(),

@@ -150,7 +150,7 @@ GROUP = SettingGroup(
         "the request says so: seconds, or text such as `90s`, `5m`, `2h` or `7d`, by host or URL pattern as in "
         '[`RENDER`](#render), `"*"` for all pages. The first rule that matches counts.',
         values=TimesByRule(),
-        example={"news.example": "10m", "*": "7d"},
+        example={"news.example": 600.0, "*": 604_800.0},
     ),
     Setting(
         "LISTENERS_MAXLEN",

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from selectolax.lexbor import LexborNode
 
 from webcrawl.documents.html.names import (
+    BESIDE,
     COMMENTS,
     INVISIBLE,
     is_article_body,
@@ -92,7 +93,8 @@ class PartText:
     def _around_body(self, beside: list[Section]) -> list[Section]:
         """Returns the parts around the body of the article, outer ones first, such as a lightbox for its pictures.
 
-        The body itself may be hidden until a script shows it, if there is no other body.
+        So is a part with all headlines and more prose than the rest of the page, such as the layout with a sidebar. The
+        body itself may be hidden until a script shows it, if there is no other body.
         """
         large = [part for part in beside if part.kind != COMMENTS and part.inner > self._root.prose]
         if not large:
@@ -104,9 +106,14 @@ class PartText:
             inside = [body for body in bodies if part.contains(body) and (is_hidden or body is not part)]
             outside = [body for body in bodies if not (part.contains(body) or body.contains(part))]
             least = max(_BODY_SHARE * part.inner, _most_prose(outside))
-            if _most_prose(inside) >= least and not (outside and is_hidden):
+            is_titled = part.kind == BESIDE and not (outside or is_hidden) and self._has_all_titles(part)
+            if is_titled or _most_prose(inside) >= least and not (outside and is_hidden):
                 around.append(part)
         return around
+
+    def _has_all_titles(self, part: Section) -> bool:
+        titles = self._page.titles
+        return bool(titles) and part.start <= titles[0][0] and titles[-1][0] < part.end
 
     def _leave_out(self, parts: list[Section]) -> None:
         """Leaves parts out, and their text out of the amounts of the sections around them."""

@@ -155,6 +155,34 @@ def test_main_text_is_visible_and_inside_the_main_element(markup: str) -> None:
     assert main(markup) == plain(prose(60))
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        "class='sidebar-layout with-sidebar'",
+        "class='modal-page popup-article'",
+        "class='share-enabled related'",
+        "id=menu-content",
+        "role=dialog",
+    ],
+)
+def test_the_part_with_the_headline_and_most_prose_is_the_text_whatever_its_name(names: str) -> None:
+    """Names may say how a page is laid out or opened. Beside teasers, the text is not six times all others."""
+    text, other = prose(120), prose(60, 2)
+    cards = "".join(f"<div><h3><a href=/{n}>Card {n}</a></h3>{prose(12, n)}</div>" for n in range(6))
+    page = (
+        f"<ul>{MENU}</ul><div {names}><h1>Headline</h1><div>{text}</div></div><div class=more>{cards}</div>"
+    )
+    assert main(page) == plain(text)
+    hidden = main(page.replace("<div ", "<div hidden ", 1))
+    assert hidden is None or plain(text) not in hidden
+    found = main(f"<div {names}>{text}</div><div><h1>Headline</h1>{other}</div>") or ""
+    assert plain(other) in found and plain(text) not in found
+    consent = f"<div {names}><h1>Your privacy</h1>{text}</div>"
+    assert main(f"<div class=entry-content>{other}</div>{consent}") == plain(other)
+    found = main(f"<div><h1>Headline</h1>{other}</div>{consent}") or ""
+    assert plain(other) in found and plain(text) not in found
+
+
 def test_menus_are_excluded_when_the_main_part_is_short() -> None:
     assert main(f"<div class=toc>{prose(90)}</div><main><h1>Appendices</h1></main>") == "Appendices"
 

@@ -7,6 +7,9 @@ each page once a cycle. Prints the freshness by weight in some cycles, the share
 share of that of the uniform policy on a day. With `--seeds`, these are medians of several webs, and the worst day of
 all. The exit status is 1 if this project misses a bar. Optimum, Azar and proportional know the rates of change; the
 others begin without any knowledge.
+
+Single days of a small web vary by chance, so that a uniform policy in another order is also worse on some days. So with
+`--seeds`, the bar for days is that for the mean of all webs on each day, less two standard errors.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from benchmarks.changing_web import ChangingWeb, Integers, Reals, changing_web
 from benchmarks.command import command_line, table, write_figures
 from webcrawl.policies.change_rates import FIRST_GUESS, ChangeHistory, PageVisit, RatePool, pooled_prior
 from webcrawl.policies.change_signals import NO_SIGNALS, SignalCounts, evidence_of
-from webcrawl.policies.crawl_threshold import Threshold
+from webcrawl.policies.crawl_threshold import SMOOTHING_DAYS, Threshold
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, next_visit_days, turn_days
 
 LEAST_OF_OPTIMUM, LEAST_OF_UNIFORM = 0.95, 0.98
@@ -79,9 +82,9 @@ class Ours:
         self.signals: defaultdict[int, SignalCounts] = defaultdict(SignalCounts)
 
     def start(self, visits: Reals, fetches: float) -> list[float]:
-        self.visits = visits.tolist()
-        sample = [self._candidate(page) for page in range(0, len(visits), max(1, len(visits) // SAMPLE))]
-        self.threshold = Threshold.for_capacity(sample, len(visits), fetches)
+        self.visits, self.fetches = visits.tolist(), fetches
+        self.took, self.next_beginning = 0.0, STEP
+        self.threshold = self._sampled()
         return [visit + turn_days(self._next_days(page)) for page, visit in enumerate(self.visits)]
 
     def announced(self, page: int, time: float) -> float | None:
@@ -111,8 +114,18 @@ class Ours:
         return time + turn_days(self._next_days(page))
 
     def planned(self, days: float, room: float, due: int, late: int) -> bool:
-        self.threshold = self.threshold.followed(days, room, due, late)
+        self.took += days
+        if self.next_beginning < SMOOTHING_DAYS and self.took >= self.next_beginning:
+            self.threshold, self.next_beginning, self.took = self._sampled(), 2 * self.took, 0.0
+        else:
+            self.threshold = self.threshold.followed(days, room, due, late)
         return True
+
+    def _sampled(self) -> Threshold:
+        """Returns the threshold that a sample needs; at first, the planner computes it again after some time."""
+        pages = range(0, len(self.visits), max(1, len(self.visits) // SAMPLE))
+        sample = [self._candidate(page) for page in pages]
+        return Threshold.for_capacity(sample, len(self.visits), self.fetches)
 
     def _candidate(self, page: int) -> RecrawlCandidate:
         rate, evidence = self.rates[page], NO_SIGNALS
@@ -232,8 +245,8 @@ def schedules(
     """Returns name of a policy -> function that returns its visits after the first of each page."""
     fetches, random = len(visits) / cycle, np.random.default_rng(0)
 
-    def uniform() -> Schedule:
-        times = visits + cycle * np.arange(1, round(days / cycle) + 1)[:, None]
+    def uniform(phases: Reals) -> Schedule:
+        times = phases + cycle * np.arange(1, round(days / cycle) + 1)[:, None]
         return np.tile(np.arange(len(visits)), len(times)), times.ravel()
 
     def planned(policy: Adaptive | Ours) -> Callable[[], Schedule]:
@@ -242,7 +255,8 @@ def schedules(
     best = priced(lambda price: optimum(web, price), fetches)
     by_azar = priced(lambda price: azar(web, price), fetches)
     return {
-        "uniform": uniform,
+        "uniform": lambda: uniform(visits),
+        "uniform, in another order": lambda: uniform(np.random.default_rng(1).permutation(visits)),
         "proportional to changes": lambda: steady(random, web.rates * fetches / web.rates.sum(), days),
         "Nutch, AdaptiveFetchSchedule": planned(Adaptive()),
         "Azar 2018, at random times": lambda: at_random(random, by_azar, days),
@@ -266,6 +280,14 @@ def curves_of(pages: int, cycle: float, zipf: float, seed: int, at_work: float) 
     return curves
 
 
+def least_of_days(of_webs: Reals) -> float:
+    """Returns the least value of a day of a web, or of the mean of several webs less two standard errors."""
+    if len(of_webs) == 1:
+        return float(of_webs.min())
+    errors = of_webs.std(0, ddof=1) / np.sqrt(len(of_webs))
+    return float((of_webs.mean(0) - 2 * errors).min())
+
+
 def main() -> int:
     parser = command_line(__doc__, json=True)
     parser.add_argument("--pages", type=int, default=20_000)
@@ -284,19 +306,19 @@ def main() -> int:
         curves_of(options.pages, options.cycle, options.zipf, seed, options.at_work) for seed in seeds
     ]
     share, least, rows = {}, {}, []
+    columns = "policy | first cycle: | fifth: | after ten: | of the optimum: | least of uniform, a day:"
+    columns += " | least mean:" if options.seeds > 1 else ""
     for name in of_seeds[0]:
         cycles = np.array([curves[name].reshape(CYCLES, -1).mean(1) for curves in of_seeds])
         best = np.array([curves["optimum"].reshape(CYCLES, -1).mean(1) for curves in of_seeds])
         shares = cycles[:, 10:].mean(1) / best[:, 10:].mean(1)
         share[name] = shares.min()
-        least[name] = min((curves[name] / curves["uniform"]).min() for curves in of_seeds)
+        of_uniform = np.array([curves[name] / curves["uniform"] for curves in of_seeds])
+        least[name] = least_of_days(of_uniform)
         medians = *np.median(cycles[:, [0, 4]], axis=0), np.median(cycles[:, 10:].mean(1)), np.median(shares)
-        rows.append([name, *(f"{number:.3f}" for number in (*medians, least[name]))])
-    print(
-        table(
-            "policy | first cycle: | fifth: | after ten: | of the optimum: | least of uniform, a day:", rows
-        )
-    )
+        numbers = [*medians, of_uniform.min(), least[name]][: 6 if options.seeds > 1 else 5]
+        rows.append([name, *(f"{number:.3f}" for number in numbers)])
+    print(table(columns, rows))
     figures = {name: curve.round(4).tolist() for name, curve in of_seeds[0].items()}
     write_figures(
         options.json, pages=options.pages, cycle=options.cycle, zipf=options.zipf, freshness=figures

@@ -57,8 +57,10 @@ class Threshold(NamedTuple):
 
         `bounds` are those of the times between two visits. No page has its turn by a threshold beyond the values that
         pages have at these. This is a start; a few hundred pages are enough. With an error of a factor of 10,
-        `followed` takes days.
+        `followed` takes days. Announcements do not count: a page that is announced now is due at once, but not each
+        time.
         """
+        sample = [page.unannounced() for page in sample]
         low = max(_LOWEST, min(page.value(bounds.shortest) for page in sample))
         high = max(low, min(_HIGHEST, max(page.value(bounds.longest) for page in sample)))
         for _ in range(_HALVINGS):

@@ -71,6 +71,11 @@ class RecrawlCandidate(NamedTuple):
         aged = days - self._quiet(days)
         return self.rate.fresh(self.evidence.unannounced * aged) * math.exp(-self.evidence.wear)
 
+    def unannounced(self) -> RecrawlCandidate:
+        """Returns the page as it were if its changes were not announced; what it tells of its lifetime stays."""
+        evidence = NO_SIGNALS._replace(lifetime=self.evidence.lifetime, broken=self.evidence.broken)
+        return self._replace(evidence=evidence)
+
     def _quiet(self, days: float) -> float:
         """Returns in how many of these days, as far as lifetimes are believed, nothing happens."""
         return (1 - self.evidence.broken) * min(days, self.evidence.lifetime)

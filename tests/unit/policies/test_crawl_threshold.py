@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, strategies as st
 
-from webcrawl.policies.change_rates import ChangeRate
+from webcrawl.policies.change_rates import LEAST_DAYS, ChangeRate
+from webcrawl.policies.change_signals import SignalCounts, SignalEvidence, evidence_of
 from webcrawl.policies.crawl_threshold import SMOOTHING_DAYS, Threshold
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, is_due, turn_days
 
@@ -49,6 +50,19 @@ def test_it_begins_no_lower_than_the_shortest_times_want() -> None:
     """A crawl that could fetch all pages all the time."""
     free = Threshold.for_capacity(PAGES, len(PAGES), 1e9 * len(PAGES), Bounds(shortest=0.1))
     assert free.value == pytest.approx(min(page.value(0.1) for page in PAGES))
+
+
+def test_announcements_of_the_moment_do_not_count() -> None:
+    """Pages that are announced are due at once, and so again and again if the threshold took that for their rate."""
+    quality = SignalCounts(hits=100, misses=5, mistakes=5, days=1000)
+    announced = [page._replace(evidence=evidence_of([(quality, 1)], page.rate)) for page in PAGES]
+    usual, now = (Threshold.for_capacity(pages, len(pages), 30.0) for pages in (PAGES, announced))
+    ripe = [page.ripe_days(usual.value) for page in announced]
+    assert sum(1 / max(LEAST_DAYS, days) for days in ripe) > 1000 * 30.0
+    assert now == usual
+    promise = SignalEvidence(lifetime=30.0, broken=0.1)
+    lasting = [page._replace(evidence=promise) for page in PAGES]
+    assert Threshold.for_capacity(lasting, len(lasting), 30.0) != usual
 
 
 def followed(pages: list[RecrawlCandidate], start: float, days: int) -> Iterator[tuple[Threshold, int]]:

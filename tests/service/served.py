@@ -58,5 +58,7 @@ class Served:
     def stop(self) -> None:
         """Ends it, and waits until its worker and its engine have ended."""
         self.client.close()
+        if self.process.process.poll() is not None:
+            return
         self.process.process.send_signal(signal.SIGTERM)
         self.process.wait(START_SECONDS)

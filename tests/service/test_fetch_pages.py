@@ -8,13 +8,17 @@ import gzip
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 from redis import Redis
 
+from tests.metadata import row
 from tests.service.conftest import HOME, OTHER, PRIVATE
 from tests.service.served import Served
 from tests.web import LocalWeb, Reply
+from webcrawl.stores.metadata import Metadata
 
 STORY = "The keeper of the harbour reads each letter twice before the boat leaves. " * 12
 
@@ -99,9 +103,10 @@ def test_a_client_that_leaves_costs_only_its_request(service: Served, web: Local
 
 
 def test_another_service_of_the_engine_shows_a_request(
-    start_service: Callable[..., Served], redis_url: str, valkey: Redis
+    start_service: Callable[..., Served], redis_url: str, valkey: Redis, tmp_path: Path
 ) -> None:
-    first, second = (start_service(REDIS_URL=redis_url) for _ in range(2))
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    first, second = (start_service(REDIS_URL=redis_url, METADATA_URI=uri) for _ in range(2))
     wanted = "http://example.org/"
     answer = first.fetch(wanted, "nonsense", wait=0)
     assert answer.status_code == 202
@@ -114,6 +119,14 @@ def test_another_service_of_the_engine_shows_a_request(
     settled = second.client.get(answer.headers["location"], params={"wait": 30})
     assert settled.status_code == 200
     assert [result["error"]["reason"] for result in settled.json()["results"]] == ["robots", "invalid"]
+
+    # a service that ends before the page comes: what is stored since is shown
+    lost = first.fetch("http://example.net/", wait=0)
+    first.stop()
+    with Metadata(uri) as metadata:
+        metadata.upsert([row("http://example.net/", status=200, fetched_at=datetime.now(UTC))])
+    later = second.client.get(lost.headers["location"])
+    assert later.status_code == 200 and later.json()["results"][0]["page"]["status"] == 200
     assert 0 < valkey.ttl(f"wc:requests:{answer.json()['id']}") <= 3_600
 
 

@@ -54,6 +54,8 @@ class LiveFetch:
         self.request = request
         self.waiting = waiting
         self.outcomes: dict[str, FetchOutcome] = {}
+        self.is_elsewhere = False
+        """Whether no event settles it here."""
         self._complete = asyncio.Event()
 
     @classmethod
@@ -61,6 +63,7 @@ class LiveFetch:
         """Returns a request that another service has begun, or that is complete."""
         fetch = cls(fetch_id, kept.request, set(kept.waiting))
         fetch.outcomes = kept.outcomes
+        fetch.is_elsewhere = True
         return fetch
 
     def kept(self) -> KeptFetch:

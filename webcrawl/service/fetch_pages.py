@@ -180,8 +180,13 @@ class _FetchedPages:
     async def _answer(self, fetch: LiveFetch, stored: dict[str, StoredPage] | None = None) -> ApiAnswer:
         request = fetch.request
         if stored is None:
-            ready = [url for url in request.max_ages if url not in fetch.waiting]
+            ready = [url for url in request.max_ages if fetch.is_elsewhere or url not in fetch.waiting]
             stored = await self.service.pages.pages(ready)
+        if fetch.is_elsewhere:
+            # the service that has begun it may have ended before its outcomes came
+            for url in list(fetch.waiting):
+                if _is_fresh(stored.get(url), request.put - request.max_ages[url]):
+                    fetch.settle(url, FetchOutcome())
         room = PartsRoom()
         results = await asyncio.gather(
             *(self._result(fetch, url, normalized, stored, room) for url, normalized in request.urls.items())

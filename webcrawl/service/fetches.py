@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import secrets
 import time
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from webcrawl.config import read
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import REQUESTS
 from webcrawl.errors import LiveLaneFull
 from webcrawl.live.lane import LiveLane
@@ -31,6 +33,8 @@ MOST_OF_HOST = 200
 """The URLs that may wait here, of a caller and of a host."""
 _RETRY_SECONDS = 5.0
 _SWEEP_SECONDS = 30.0
+_PAUSE = 0.2
+logger = logging.getLogger(__name__)
 
 
 class Quota:
@@ -69,6 +73,8 @@ class Fetches:
         self._quota = quota
         self._open: dict[str, LiveFetch] = {}
         self._of_caller, self._of_host = Counter[str](), Counter[str]()
+        self._changed: dict[str, LiveFetch] = {}
+        self._wake = asyncio.Event()
         self._follows = False
 
     async def begin(
@@ -123,7 +129,7 @@ class Fetches:
 
     async def find(self, fetch_id: str, caller: Caller) -> LiveFetch:
         """Returns a request by its ID; raises ApiProblem if there is none of this caller."""
-        fetch = self._open.get(fetch_id)
+        fetch = self._open.get(fetch_id) or self._changed.get(fetch_id)
         if fetch is None:
             kept = await self._engine.client.get(_key(fetch_id))
             fetch = (
@@ -149,6 +155,7 @@ class Fetches:
         if not self._follows:
             self._follows = True
             self._service.run(self._events.follow())
+            self._service.run(self._keep_changed())
             self._service.run(self._sweep())
 
     def _enter(self, fetch: LiveFetch, urls: list[str]) -> None:
@@ -178,11 +185,31 @@ class Fetches:
                 self._free(fetch, event.url)
                 if not fetch.waiting:
                     del self._open[fetch_id]
-                self._service.run(self._keep(fetch))
+                self._changed[fetch_id] = fetch
+                self._wake.set()
 
     async def _keep(self, fetch: LiveFetch) -> None:
         """Keeps a request and its outcomes in the engine, for later questions and other servers."""
         await self._engine.client.set(_key(fetch.id), msgspec.json.encode(fetch.kept()), ex=KEPT_SECONDS)
+
+    async def _keep_changed(self) -> None:
+        """Keeps requests with new outcomes, one after another: a later state must not be replaced by an earlier one.
+
+        Outcomes that come together are kept together.
+        """
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._changed:
+                fetch_id = next(iter(self._changed))
+                fetch = self._changed.pop(fetch_id)
+                try:
+                    await self._keep(fetch)
+                except UNAVAILABLE as error:
+                    logger.warning("The outcomes of request %s cannot be kept now: %s", fetch_id, error)
+                    self._changed[fetch_id] = fetch
+                    await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_PAUSE)
 
     async def _sweep(self) -> None:
         """Forgets requests whose outcomes never came."""
@@ -191,6 +218,7 @@ class Fetches:
             oldest = time.time() - KEPT_SECONDS
             for fetch in [fetch for fetch in self._open.values() if fetch.request.put < oldest]:
                 self._leave(fetch)
+                self._changed.pop(fetch.id, None)
 
 
 def _key(fetch_id: str) -> str:

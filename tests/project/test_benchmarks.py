@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import (
@@ -21,6 +22,7 @@ from benchmarks import (
     main_parts,
     news,
     pair,
+    recrawl,
     report,
     servers,
     shards,
@@ -226,6 +228,13 @@ def test_each_attack_answers_and_logs_its_first_request(name: str, tmp_path: Pat
 
     assert asyncio.run(ask()) == answer
     assert servers.requests(log)[0][1] == "bad0.test /"
+
+
+def test_days_of_several_webs_are_judged_by_their_mean_less_two_errors() -> None:
+    """A web may have a bad day by chance; on the second day, all are bad."""
+    webs = np.array([[0.9, 0.96, 1.1], [1.1, 0.94, 1.1], [1.1, 0.95, 1.1], [1.1, 0.95, 1.1]])
+    assert recrawl.least_of_days(webs[:1]) == 0.9
+    assert recrawl.least_of_days(webs) == pytest.approx(0.95 - 2 * webs[:, 1].std(ddof=1) / 2)
 
 
 def test_articles_appear_on_their_hubs_over_the_day() -> None:

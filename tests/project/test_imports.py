@@ -96,13 +96,35 @@ def test_a_crawl_of_a_page_imports_only_what_it_uses(
     assert done.stdout.splitlines()[-1] == "True 100000 1 1", "garbage is collected again once the crawl runs"
 
 
-def test_the_keeper_of_an_engine_imports_little() -> None:
-    """Each crawl starts one, as a process of its own."""
-    program = "import sys, webcrawl.engine.keeper; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+KEEPER, HTML = "webcrawl.engine.keeper", "webcrawl.documents.html.outline_child"
+PIPELINES = "webcrawl.pipelines.metadata"
+
+
+@pytest.mark.parametrize(
+    ("program", "wanted", "unwanted"),
+    [
+        (
+            f"import {KEEPER}",
+            KEEPER,
+            {"asyncio", "hashlib", "logging", "random", "tempfile", "webcrawl.engine.embedded"},
+        ),
+        (f"import {HTML}", HTML, {"asyncio", "hashlib", "numpy", "ssl", "tempfile", "webcrawl.config"}),
+        (
+            "from scrapy.utils.misc import load_object; from webcrawl.config import parts;"
+            "[load_object(path) for path in parts.ITEM_PIPELINES]",
+            PIPELINES,
+            {"numpy", "pyarrow", "simhash", "sqlalchemy"},
+        ),
+    ],
+    ids=["keeper", "HTML", "pipelines that are off"],
+)
+def test_processes_of_a_crawl_import_little(program: str, wanted: str, unwanted: set[str]) -> None:
+    """Each crawl starts a keeper and a process for HTML; Scrapy imports pipelines that are off too."""
+    command = [sys.executable, "-c", f"import sys; {program}; print(*sys.modules)"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     imported = set(done.stdout.split())
-    assert "webcrawl.engine.keeper" in imported
-    assert not imported & {"asyncio", "hashlib", "logging", "random", "tempfile", "webcrawl.engine.embedded"}
+    assert wanted in imported
+    assert not imported & unwanted
 
 
 @pytest.mark.parametrize(("chosen", "ours", "theirs"), [(700, 10_000, 700), (20_000, 20_000, 20_000)])

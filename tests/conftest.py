@@ -91,13 +91,24 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Gives the tests of the dashboard to two processes, each of which starts a browser and crawls a site once."""
+    """Gives the tests of the dashboard to two processes, each of which starts a browser and crawls a site once.
+
+    A test with which its process ended is not tried again: it would end the next one too.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return f"dashboard {len(file) % 2}" if file.startswith("tests/dashboard/") else file
+
+        def remove_node(self, node: Any) -> str | None:
+            units = self.assigned_work[node].values()
+            ended_by = next((test for unit in units for test, done in unit.items() if not done), None)
+            if ended_by is not None:
+                self.assigned_work[node][self._split_scope(ended_by)][ended_by] = True
+            super().remove_node(node)
+            return ended_by
 
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 

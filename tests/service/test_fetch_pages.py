@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 from redis import Redis
 
+from tests.crawls import until
 from tests.metadata import row
 from tests.service.conftest import HOME, OTHER, PRIVATE
 from tests.service.served import Served
@@ -131,10 +132,17 @@ def test_another_service_of_the_engine_shows_a_request(
 
 
 def test_a_full_lane_is_told(start_service: Callable[..., Served], redis_url: str, valkey: Redis) -> None:
-    service = start_service(REDIS_URL=redis_url)
+    service = start_service("--fetches", "20", REDIS_URL=redis_url)
     with valkey.pipeline() as pipeline:
         for _ in range(5_000):
             pipeline.xadd("live:urls", {"url": "http://example.org/"})
         pipeline.execute()
     full = service.fetch("http://example.org/", wait=0)
     assert full.status_code == 429 and int(full.headers["retry-after"]) >= 1
+    assert "live lane" in full.json()["detail"]
+    # what the lane refuses costs nothing of the quota of two URLs at once
+    urls = [f"http://example.org/{number}" for number in range(2)]
+    assert "live lane" in service.fetch(*urls, wait=0).json()["detail"]
+    valkey.delete("live:urls")
+    until(lambda: service.fetch(*urls, wait=0).status_code == 202, service.process, 30)
+    assert "quota" in service.fetch(*urls, wait=0).json()["detail"]

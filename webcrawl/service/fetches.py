@@ -60,6 +60,11 @@ class Quota:
             )
         self._left[caller] = (left - urls, now)
 
+    def give_back(self, caller: str, urls: int) -> None:
+        """Gives back URLs that were taken and are not fetched."""
+        left, before = self._left[caller]
+        self._left[caller] = (min(self._most, left + urls), before)
+
 
 class Fetches:
     """Fetches URLs by the live lane. Requests of other servers are known by what they leave in the engine."""
@@ -107,9 +112,9 @@ class Fetches:
             return fetch
         if self._quota is not None:
             self._quota.take(caller.name, len(free))
-        await self._follow()
         self._enter(fetch, free)
         try:
+            await self._follow()
             await self._keep(fetch)
             messages = [
                 LiveRequest(
@@ -120,6 +125,8 @@ class Fetches:
             await self._lane.put(messages)
         except BaseException as error:
             self._leave(fetch)
+            if self._quota is not None:
+                self._quota.give_back(caller.name, len(free))
             if isinstance(error, LiveLaneFull):
                 raise ApiProblem(
                     ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after

@@ -23,8 +23,8 @@ FETCHING = SettingGroup(
         "Requests of one worker that have taken more than 0.75 seconds and do not count for `CONCURRENT_REQUESTS`, "
         "so that servers which send little for a long time do not hold up others. Half of them may be to hosts "
         "that never answered or failed last, whose requests are slow after 0.1 seconds. `None` means 4,096, and at "
-        "most half of the files that the process may open (`ulimit -n`), if `CONCURRENT_REQUESTS` has its default. "
-        "With another value it means 0: a limit that you set is exact.",
+        "most half of the files that the process may open (`ulimit -Hn`, up to 65,536), if `CONCURRENT_REQUESTS` "
+        "has its default. With another value it means 0: a limit that you set is exact.",
         values=Whole(),
         example=0,
     ),

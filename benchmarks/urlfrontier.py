@@ -39,8 +39,9 @@ def measure(name: str, server: int, bar: int, work: Callable[[], int]) -> bool:
     urls = work()
     speed = urls / (time.perf_counter() - began)
     costs = [1e6 * used / urls for used in (time.process_time() - cost, processor_seconds(server) - served)]
+    target = f"  bar {bar:,}" if bar else ""
     print(
-        f"{name:<14}{speed:>9,.0f} URLs/s  client {costs[0]:.0f} us, server {costs[1]:.0f} us{f'  bar {bar:,}' * bool(bar)}",
+        f"{name:<14}{speed:>9,.0f} URLs/s  client {costs[0]:.0f} us, server {costs[1]:.0f} us{target}",
         flush=True,
     )
     return speed < bar

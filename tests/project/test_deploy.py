@@ -128,11 +128,14 @@ def test_the_service_sets_only_what_is_read() -> None:
     assert set(re.findall(r"-s (\w+)=", UNIT)) <= set(DECLARED)
 
 
-@pytest.mark.parametrize(("name", "command"), [("scheduler", "jobs run"), ("dashboard", "dashboard")])
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("scheduler", "jobs run"), ("dashboard", "dashboard"), ("urlfrontier", "urlfrontier")],
+)
 def test_services_of_jobs_run_commands_with_variables_that_are_read(name: str, command: str) -> None:
     unit = (DEPLOY / "systemd" / f"webcrawl-{name}.service").read_text()
     defaults = set(re.findall(r"([A-Z_]+)=", re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)[0]))
-    assert defaults - READ <= {"SCRAPY_PROJECT", "DASHBOARD_OPTIONS"}
+    assert defaults - READ <= {"SCRAPY_PROJECT", "DASHBOARD_OPTIONS", "URLFRONTIER_OPTIONS"}
     assert re.findall(r"^ExecStart=\S+/scrapy ([a-z]+(?: [a-z]+)?)", unit, re.MULTILINE) == [command]
     (documented,) = re.findall(r"^Documentation=file:///srv/webcrawl/(\S+)$", unit, re.MULTILINE)
     assert f"webcrawl-{name}.service" in (CHECKOUT / documented).read_text()
@@ -145,7 +148,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         text = unit.read_text().replace("/srv/webcrawl/.venv/bin/scrapy", "/bin/true")
         (tmp_path / unit.name).write_text(text)
         names.append(str(tmp_path / unit.name.replace("@", "@docs")))
-    assert len(names) == 4
+    assert len(names) == 5
     words = ["systemd-analyze", "verify", "--man=no", *names]
     done = subprocess.run(words, capture_output=True, text=True, timeout=180)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "webcrawl" in line]) == (0, [])

@@ -50,7 +50,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_commands_of_scrapy_work_too(tmp_path: Path) -> None:
     assert webcrawl("version", folder=tmp_path).stdout.startswith("Scrapy ")
     assert webcrawl("list", folder=tmp_path).stdout.split() == [
-        *("broad", "linkcheck", "mirror", "monitor", "sitemap")
+        *("broad", "linkcheck", "live", "mirror", "monitor", "sitemap")
     ]
 
 

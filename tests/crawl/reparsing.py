@@ -46,10 +46,11 @@ def execute(data_dir: Path, statement: str, *values: object) -> None:
 
 
 def forget_reading(data_dir: Path) -> None:
-    """Overwrites all that was read in bodies, except the sitemaps that cannot be recognized again."""
+    """Overwrites all that was read in bodies, except what stays unknown: sitemaps, and whether a read failed."""
     values = {**dict.fromkeys(READ_FIELDS, "old"), "simhash": 7, "length": 1, "published_at": None}
-    del values["details"]
-    columns = ", ".join(f"{name} = ?" for name in values)
+    del values["details"], values["processing_error"]
+    failed = "processing_error = CASE WHEN processing_error IS NOT NULL THEN 'old' END"
+    columns = ", ".join([failed, *(f"{name} = ?" for name in values)])
     execute(data_dir, f"UPDATE pages SET {columns} WHERE warc_file IS NOT NULL", *values.values())
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Self
+from typing import Self
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 
 class FetchOutcome(Struct, omit_defaults=True):
@@ -34,16 +34,6 @@ class KeptFetch(Struct):
     request: FetchRequest
     waiting: list[str]
     outcomes: dict[str, FetchOutcome]
-
-
-class FetchError(Struct, omit_defaults=True):
-    """Why there is no page: `robots`, `guard`, `dns`, `timeout`, `unsupported`, `filtered`, `invalid`, `redirects`,
-    `dead`, or `busy`, if too many URLs of its host wait here.
-    """
-
-    reason: str
-    detail: str = ""
-    retry_after: Annotated[float | None, Meta(description="Seconds to wait before the next try.")] = None
 
 
 class LiveFetch:

@@ -7,21 +7,21 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from webcrawl.client.answers import FetchedPage, FetchedPages, FetchError, PageParts
 from webcrawl.config import read
-from webcrawl.config.kinds import Seconds
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
-from webcrawl.service.fetch import FetchError, FetchOutcome, FetchRequest, LiveFetch
+from webcrawl.service.fetch import FetchOutcome, FetchRequest, LiveFetch
 from webcrawl.service.fetches import BUSY, Fetches, Quota
 from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
-from webcrawl.service.page_parts import PageParts, PartName, PartsReader, PartsRoom
+from webcrawl.service.page_parts import PartName, PartsReader, PartsRoom
 from webcrawl.service.page_reader import StoredPage
-from webcrawl.service.page_record import PageRecord, page_record
+from webcrawl.service.page_record import page_record
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.read_pages import LONGEST_URL, MOST_URLS, PageURL, PageURLs
 from webcrawl.service.service import Service
@@ -35,6 +35,15 @@ _Wait = Annotated[
 ]
 
 
+MaxAge: TypeAlias = Annotated[
+    Annotated[float, Meta(ge=0, le=1e10)] | Annotated[str, Meta(pattern=r"^[0-9]{1,9}[smhd]?$")] | UnsetType,
+    Meta(
+        description="How old a stored page may be: seconds, or text such as 90s, 5m, 2h or 7d. "
+        "By default FETCH_MAX_AGE."
+    ),
+]
+
+
 class WantedPages(Struct, forbid_unknown_fields=True):
     """A request for pages: what is stored and young enough is answered at once, the rest is fetched.
 
@@ -43,15 +52,7 @@ class WantedPages(Struct, forbid_unknown_fields=True):
 
     url: PageURL | UnsetType = UNSET
     urls: PageURLs | UnsetType = UNSET
-    max_age: Annotated[
-        Annotated[float, Meta(ge=0, le=1e10)]
-        | Annotated[str, Meta(pattern=r"^[0-9]{1,9}[smhd]?$")]
-        | UnsetType,
-        Meta(
-            description="How old a stored page may be: seconds, or text such as 90s, 5m, 2h or 7d. "
-            "By default FETCH_MAX_AGE."
-        ),
-    ] = UNSET
+    max_age: MaxAge = UNSET
     wait: _Wait = 10.0
     parts: Annotated[
         list[PartName], Meta(min_length=1, max_length=6, description='By default ["metadata"].')
@@ -67,28 +68,6 @@ class RequestQuery(Struct, forbid_unknown_fields=True):
     """Parameters of a question for a request."""
 
     wait: _Wait = 0.0
-
-
-class FetchedPage(Struct, omit_defaults=True):
-    """What became of a URL: a `page`, an `error`, or neither while it is `pending`.
-
-    `stored`: the page was not fetched for this request.
-    """
-
-    url: str
-    pending: bool = False
-    stored: bool = False
-    page: PageRecord | None = None
-    parts: PageParts | None = None
-    error: FetchError | None = None
-
-
-class FetchedPages(Struct):
-    """The results of a request, in the order of its URLs. `id` is "" if nothing had to be fetched."""
-
-    id: str
-    complete: bool
-    results: list[FetchedPage]
 
 
 def operations(service: Service) -> Iterator[Operation]:
@@ -172,8 +151,7 @@ class _FetchedPages:
                 urls[url] = normalize(url)
             except InvalidURL as error:
                 settled[url] = FetchOutcome("invalid", str(error))
-        age = None if isinstance(wanted.max_age, UnsetType) else float(Seconds().parse(wanted.max_age))
-        ages = {url: self.ages.of(url) if age is None else age for url in urls.values()}
+        ages = {url: self.ages.wanted(url, wanted.max_age) for url in urls.values()}
         order = {url: urls.get(url, "") for url in given}
         return FetchRequest(caller.name, time.time(), order, ages, list(wanted.parts), settled)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import UnsetType
+
+from webcrawl.config.kinds import Seconds
 from webcrawl.crawler.render.rules import RenderRules
 from webcrawl.errors import ConfigurationError
 
@@ -27,3 +30,7 @@ class MaxAges:
     def of(self, url: str) -> float:
         """Returns the age in seconds for a normalized URL; 0 if no rule matches."""
         return next((age for rules, age in self._rules if rules is None or rules.apply(url)), 0.0)
+
+    def wanted(self, url: str, age: float | str | UnsetType) -> float:
+        """Returns the age that a request gives, or else that of the setting; raises ConfigurationError."""
+        return self.of(url) if isinstance(age, UnsetType) else float(Seconds().parse(age))

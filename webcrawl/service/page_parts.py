@@ -6,10 +6,9 @@ import asyncio
 import base64
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from msgspec import Meta, Struct
-
+from webcrawl.client.answers import PageParts
 from webcrawl.crawler.pages.stored_texts import StoredTexts
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
@@ -27,20 +26,6 @@ _MOST_OF_ANSWER = 64 << 20
 _LINKS = large_outline.reader(
     facts=False, simhash=False, texts=False, text_links=False, link_rows=False, markdown=False
 )
-
-
-class PageParts(Struct, omit_defaults=True):
-    """The parts of a page that were asked for. A part that the page does not have is left out.
-
-    `problem` says why parts are missing that the archive should have.
-    """
-
-    text: Annotated[str, Meta(description="The main text, or the whole text if there is no main part.")] = ""
-    markdown: str = ""
-    html: Annotated[str, Meta(description="The source, decoded by its charset.")] = ""
-    links: list[str] = []
-    record: Annotated[str, Meta(description="The WARC record, a gzip member, in base64.")] = ""
-    problem: str = ""
 
 
 class PartsRoom:

@@ -2,91 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from webcrawl.client.answers import ArchiveLocation, ChainLink, PageRecord, PastFetch
 from webcrawl.service.page_reader import StoredPage
 from webcrawl.stores.redirect_chains import ChainRow, EarlierFetch
-
-TimeText: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-"""A time in UTC, in ISO 8601."""
-
-
-class ArchiveLocation(Struct):
-    """The WARC record of a response: a file of the archive, and the place of the compressed record in bytes."""
-
-    file: str
-    offset: int
-    length: int
-
-
-class ChainLink(Struct):
-    """A URL of a chain of redirects. `status` is null if the URL was not fetched yet, or did not answer."""
-
-    url: str
-    status: int | None
-
-
-class PastFetch(Struct, omit_defaults=True):
-    """An earlier fetch of a page. `changed`: its contents differed from those before. `latency` is in seconds."""
-
-    fetched_at: TimeText
-    status: int | None
-    changed: bool | None = None
-    digest: str | None = None
-    length: int | None = None
-    latency: float | None = None
-    error: str | None = None
-    archive: ArchiveLocation | None = None
-
-
-class PageRecord(Struct, omit_defaults=True):
-    """What is stored about the page to which a URL leads. Fields that are null are left out.
-
-    `chain` has the URL as stored, each URL to which redirects lead, and the page itself, which is `final_url`.
-    `details` are facts that depend on the type of the document.
-    """
-
-    url: str
-    final_url: str
-    chain: list[ChainLink]
-    status: int | None
-    fetched_at: TimeText
-    first_fetched_at: TimeText
-    fetches: Annotated[int, Meta(description="How often the page was fetched.")]
-    tried_at: Annotated[TimeText, Meta(description="The time of the latest attempt.")] | None = None
-    changed_at: TimeText | None = None
-    changes: int | None = None
-    state: Annotated[str, Meta(description="The outcome of the latest attempt.")] | None = None
-    error: str | None = None
-    title: str | None = None
-    description: str | None = None
-    picture: Annotated[str, Meta(description="The URL of the picture that stands for the page.")] | None = (
-        None
-    )
-    canonical_url: str | None = None
-    author: str | None = None
-    published_at: TimeText | None = None
-    modified: Annotated[str, Meta(description="When the page says that it was changed.")] | None = None
-    language: str | None = None
-    mime_type: str | None = None
-    charset: str | None = None
-    length: Annotated[int, Meta(description="The bytes of the body.")] | None = None
-    digest: str | None = None
-    truncated: str | None = None
-    duplicate_of: str | None = None
-    duplicate_kind: str | None = None
-    soft_404: bool | None = None
-    etag: str | None = None
-    last_modified: str | None = None
-    importance: float | None = None
-    depth: int | None = None
-    crawl: str | None = None
-    archive: ArchiveLocation | None = None
-    details: dict[str, Any] | None = None
-    history: list[PastFetch] | None = None
 
 
 def page_record(page: StoredPage) -> PageRecord:

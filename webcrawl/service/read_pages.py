@@ -8,8 +8,9 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
+from webcrawl.client.answers import PageRecord, StoredResult, StoredResults
 from webcrawl.service.operation import ApiCall, Operation
-from webcrawl.service.page_record import PageRecord, page_record
+from webcrawl.service.page_record import page_record
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.service import Service
 from webcrawl.urls.canonical import normalize
@@ -32,19 +33,6 @@ class PagesQuery(Struct, forbid_unknown_fields=True):
 
     urls: PageURLs
     history: Annotated[bool, Meta(description="Whether to list the earlier fetches of the pages.")] = False
-
-
-class StoredResult(Struct, omit_defaults=True):
-    """A URL as given, and its page; null if no page of it is stored."""
-
-    url: str
-    page: PageRecord | None
-
-
-class StoredResults(Struct):
-    """The pages of the given URLs, in their order."""
-
-    results: list[StoredResult]
 
 
 def operations(service: Service) -> Iterator[Operation]:

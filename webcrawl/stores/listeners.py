@@ -206,7 +206,7 @@ class Listener:
         client = self._engine.client
         if self._group is None:
             reply = await client.xread({self._key: self._after}, count=most, block=wait_ms)
-            entries = _entries(reply)
+            entries = stream_entries(reply)
             if entries:
                 self._after = entries[-1][0].decode()
             return _heard(entries)
@@ -255,10 +255,10 @@ class Listener:
         reply = await self._engine.client.xreadgroup(
             self._group, self._reader, {self._key: after}, count=most, block=wait_ms
         )
-        return _entries(reply)
+        return stream_entries(reply)
 
 
-def _entries(reply: Any) -> list[Any]:
+def stream_entries(reply: Any) -> list[Any]:
     """Returns the entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
     if not reply:
         return []

@@ -1,0 +1,30 @@
+"""Clients of the HTTP API that `scrapy serve` offers.
+
+    from webcrawl.client import Client
+
+    with Client() as client:
+        print(client.fetch("https://example.org/", parts=["markdown"]).parts.markdown)
+
+They need the packages of the extra `client`, and no other part of webcrawl. The service answers with the types of
+answers.py.
+"""
+
+from __future__ import annotations
+
+from webcrawl.client.answers import FetchedPage, FetchError, PageEvent, PageParts, PageRecord
+from webcrawl.client.asynchronous import AsyncClient
+from webcrawl.client.blocking import Client
+from webcrawl.client.errors import ClientError, ServiceProblem, ServiceUnreachable
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "FetchError",
+    "FetchedPage",
+    "PageEvent",
+    "PageParts",
+    "PageRecord",
+    "ServiceProblem",
+    "ServiceUnreachable",
+]

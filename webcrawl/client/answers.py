@@ -1,0 +1,180 @@
+"""The types of what the API answers, for the service and its clients."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+TimeText: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A time in UTC, in ISO 8601."""
+
+
+class ArchiveLocation(Struct):
+    """The WARC record of a response: a file of the archive, and the place of the compressed record in bytes."""
+
+    file: str
+    offset: int
+    length: int
+
+
+class ChainLink(Struct):
+    """A URL of a chain of redirects. `status` is null if the URL was not fetched yet, or did not answer."""
+
+    url: str
+    status: int | None
+
+
+class PastFetch(Struct, omit_defaults=True):
+    """An earlier fetch of a page. `changed`: its contents differed from those before. `latency` is in seconds."""
+
+    fetched_at: TimeText
+    status: int | None
+    changed: bool | None = None
+    digest: str | None = None
+    length: int | None = None
+    latency: float | None = None
+    error: str | None = None
+    archive: ArchiveLocation | None = None
+
+
+class PageRecord(Struct, omit_defaults=True):
+    """What is stored about the page to which a URL leads. Fields that are null are left out.
+
+    `chain` has the URL as stored, each URL to which redirects lead, and the page itself, which is `final_url`.
+    `details` are facts that depend on the type of the document.
+    """
+
+    url: str
+    final_url: str
+    chain: list[ChainLink]
+    status: int | None
+    fetched_at: TimeText
+    first_fetched_at: TimeText
+    fetches: Annotated[int, Meta(description="How often the page was fetched.")]
+    tried_at: Annotated[TimeText, Meta(description="The time of the latest attempt.")] | None = None
+    changed_at: TimeText | None = None
+    changes: int | None = None
+    state: Annotated[str, Meta(description="The outcome of the latest attempt.")] | None = None
+    error: str | None = None
+    title: str | None = None
+    description: str | None = None
+    picture: Annotated[str, Meta(description="The URL of the picture that stands for the page.")] | None = (
+        None
+    )
+    canonical_url: str | None = None
+    author: str | None = None
+    published_at: TimeText | None = None
+    modified: Annotated[str, Meta(description="When the page says that it was changed.")] | None = None
+    language: str | None = None
+    mime_type: str | None = None
+    charset: str | None = None
+    length: Annotated[int, Meta(description="The bytes of the body.")] | None = None
+    digest: str | None = None
+    truncated: str | None = None
+    duplicate_of: str | None = None
+    duplicate_kind: str | None = None
+    soft_404: bool | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    importance: float | None = None
+    depth: int | None = None
+    crawl: str | None = None
+    archive: ArchiveLocation | None = None
+    details: dict[str, Any] | None = None
+    history: list[PastFetch] | None = None
+
+
+class StoredResult(Struct, omit_defaults=True):
+    """A URL as given, and its page; null if no page of it is stored."""
+
+    url: str
+    page: PageRecord | None
+
+
+class StoredResults(Struct):
+    """The pages of the given URLs, in their order."""
+
+    results: list[StoredResult]
+
+
+class FetchError(Struct, omit_defaults=True):
+    """Why there is no page: `robots`, `guard`, `dns`, `timeout`, `unsupported`, `filtered`, `invalid`, `redirects`,
+    `dead`, or `busy`, if too many URLs of its host wait here.
+    """
+
+    reason: str
+    detail: str = ""
+    retry_after: Annotated[float | None, Meta(description="Seconds to wait before the next try.")] = None
+
+
+class PageParts(Struct, omit_defaults=True):
+    """The parts of a page that were asked for. A part that the page does not have is left out.
+
+    `problem` says why parts are missing that the archive should have.
+    """
+
+    text: Annotated[str, Meta(description="The main text, or the whole text if there is no main part.")] = ""
+    markdown: str = ""
+    html: Annotated[str, Meta(description="The source, decoded by its charset.")] = ""
+    links: list[str] = []
+    record: Annotated[str, Meta(description="The WARC record, a gzip member, in base64.")] = ""
+    problem: str = ""
+
+
+class FetchedPage(Struct, omit_defaults=True):
+    """What became of a URL: a `page`, an `error`, or neither while it is `pending`.
+
+    `stored`: the page was not fetched for this request.
+    """
+
+    url: str
+    pending: bool = False
+    stored: bool = False
+    page: PageRecord | None = None
+    parts: PageParts | None = None
+    error: FetchError | None = None
+
+
+class FetchedPages(Struct):
+    """The results of a request, in the order of its URLs. `id` is "" if nothing had to be fetched."""
+
+    id: str
+    complete: bool
+    results: list[FetchedPage]
+
+
+class QueuedURLs(Struct):
+    """How many URLs were queued."""
+
+    queued: int
+
+
+class PageEvent(Struct, omit_defaults=True):
+    """A finished page, or a URL of the live lane that has none.
+
+    `url` is as asked for, `chain` the URLs that redirected, `page` the row of the page as `scrapy listen` prints it.
+    `error` is "" for a page, or a word as in `FetchError`. `ids` are those of requests for the URL. `id` is that of the
+    event.
+    """
+
+    url: str
+    final_url: str
+    status: int | None = None
+    error: str = ""
+    reason: str = ""
+    stored: Annotated[bool, Meta(description="Whether the page was young enough, and not fetched.")] = False
+    tag: str = ""
+    meta: dict[str, Any] = {}
+    ids: list[str] = []
+    chain: list[str] = []
+    page: dict[str, Any] | None = None
+    id: str = ""
+
+    @classmethod
+    def read(cls, data: str, event_id: str) -> Self:
+        """Returns the event of the stream's data; raises msgspec.MsgspecError."""
+        event = msgspec.json.decode(data, type=cls)
+        event.id = event_id
+        return event

@@ -1,0 +1,201 @@
+"""The client of the HTTP API for programs without asyncio."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from webcrawl.client import dialogues
+from webcrawl.client.answers import FetchedPage, PageEvent, PageRecord
+from webcrawl.client.exchange import (
+    DEFAULT_URL,
+    Exchange,
+    answer_of,
+    arguments,
+    check,
+    options,
+    pause_before_retry,
+    unreachable,
+)
+from webcrawl.client.server_sent import EventStreamReader
+
+T = TypeVar("T")
+
+_QUIET_SECONDS = 45.0
+"""A stream of events that sends nothing for so long is broken: the service sends a comment each 15 seconds."""
+
+
+class Client:
+    """Asks a service, `scrapy serve`, for pages. To be closed, or used as a context manager; threads may share it.
+
+    Methods raise ServiceProblem for an error that the service tells, and ServiceUnreachable. A service that is busy
+    is asked again, after the seconds that it tells, some times.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, *, token: str = "", timeout: float = 30.0) -> None:
+        """`token`: one of the tokens of the service, if it needs them. `timeout`: seconds."""
+        self.url = url
+        self._timeout = timeout
+        self._http = httpx.Client(**options(url, token, timeout))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def fetch(
+        self,
+        url: str,
+        *,
+        max_age: float | str | None = None,
+        wait: float = 30.0,
+        parts: Iterable[str] = ("metadata",),
+        related: Iterable[str] = (),
+        render: bool = False,
+    ) -> FetchedPage:
+        """Returns a page that is stored and young enough, or fetches it.
+
+        max_age  seconds, or text such as "2h" or "7d"; by default FETCH_MAX_AGE of the service
+        wait     seconds; a page that is not fetched by then is `pending`, and is fetched later
+        parts    of metadata, text, markdown, html, links and record
+        related  what is fetched after the page: image, feed
+        render   whether a browser renders the page if it is fetched
+
+        The result has a `page`, or an `error` with its reason.
+        """
+        results = self.fetch_all(
+            [url], max_age=max_age, wait=wait, parts=parts, related=related, render=render
+        )
+        return results[url]
+
+    def fetch_all(
+        self,
+        urls: Iterable[str],
+        *,
+        max_age: float | str | None = None,
+        wait: float = 60.0,
+        parts: Iterable[str] = ("metadata",),
+        related: Iterable[str] = (),
+        render: bool = False,
+    ) -> dict[str, FetchedPage]:
+        """Returns the results of `fetch` for any number of pages, by URL as given."""
+        wanted = dialogues.wanted_of(max_age=max_age, parts=parts, related=related, render=render)
+        return self._hold(dialogues.fetch(urls, wanted, wait))
+
+    def page(self, url: str, *, history: bool = False) -> PageRecord | None:
+        """Returns what is stored about a page, None if it is not stored. `history`: with its earlier fetches."""
+        return self._hold(dialogues.page(url, history=history))
+
+    def pages(self, urls: Iterable[str], *, history: bool = False) -> dict[str, PageRecord]:
+        """Returns what is stored about any number of pages, by URL as given. Others are left out."""
+        return self._hold(dialogues.pages(urls, history=history))
+
+    def put(
+        self,
+        urls: Iterable[str],
+        *,
+        crawl: str = "",
+        tag: str = "",
+        level: int | None = None,
+        max_age: float | str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Queues URLs to be fetched, by default in the live lane; returns how many.
+
+        tag, meta  are in the events of the URLs
+        level      the best is 0
+        max_age    as in `fetch`
+        """
+        wanted = dialogues.queued_of(crawl=crawl, tag=tag, level=level, max_age=max_age, meta=meta)
+        return self._hold(dialogues.put(urls, wanted))
+
+    def events(
+        self, *, crawl: str = "", tag: str = "", host: str = "", pattern: str = "", after: str = ""
+    ) -> Iterator[PageEvent]:
+        """Yields finished pages, without end. Connects again, and continues after the last event.
+
+        crawl    by default the live lane
+        tag      only those with this tag
+        host     only those of this host, such as example.org
+        pattern  only URLs that match; `*` is any text
+        after    the ID of an event: begin after it; "0" for all that the service still has
+        """
+        wanted = {"crawl": crawl, "tag": tag, "host": host, "pattern": pattern}
+        params = {name: value for name, value in wanted.items() if value}
+        exchange = Exchange("GET", "/v1/events", PageEvent, params)
+        reader, failures = EventStreamReader(after), 0
+        while True:
+            try:
+                for line in self._event_lines(exchange, reader.last_id):
+                    failures = 0
+                    event = reader.feed(line)
+                    if event is not None and event.event == "page":
+                        yield PageEvent.read(event.data, event.id)
+                failures += 1
+                failure: httpx.TransportError = httpx.ReadError("the service ended the connection")
+            except httpx.TransportError as error:
+                failures += 1
+                failure = error
+            pause = pause_before_retry(exchange, failure, failures)
+            if pause is None:
+                raise unreachable(self.url, failure)
+            time.sleep(pause)
+            reader = EventStreamReader(reader.last_id)
+
+    def _event_lines(self, exchange: Exchange[Any], last_id: str) -> Iterator[str]:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        timeout = httpx.Timeout(self._timeout, read=_QUIET_SECONDS)
+        with self._http.stream(
+            exchange.method, exchange.path, params=dict(exchange.params), headers=headers, timeout=timeout
+        ) as response:
+            if not response.is_success:
+                response.read()
+                check(response)
+            yield from response.iter_lines()
+
+    def _hold(self, dialogue: dialogues.Dialogue[T]) -> T:
+        try:
+            exchange = next(dialogue)
+            while True:
+                try:
+                    answer = self._ask(exchange)
+                except Exception as error:
+                    exchange = dialogue.throw(error)
+                else:
+                    exchange = dialogue.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _ask(self, exchange: Exchange[T]) -> T:
+        tries = 0
+        if exchange.pause:
+            time.sleep(exchange.pause)
+        while True:
+            failure: httpx.TransportError | httpx.Response
+            try:
+                failure = self._http.request(
+                    exchange.method, exchange.path, **arguments(exchange, self._timeout)
+                )
+            except httpx.TransportError as error:
+                failure = error
+            pause = None
+            if not isinstance(failure, httpx.Response) or not failure.is_success:
+                pause = pause_before_retry(exchange, failure, tries := tries + 1)
+            if pause is None:
+                break
+            time.sleep(pause)
+        if isinstance(failure, httpx.Response):
+            return answer_of(exchange, failure)
+        raise unreachable(self.url, failure) from failure

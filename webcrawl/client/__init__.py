@@ -11,6 +11,14 @@ answers.py.
 
 from __future__ import annotations
 
+try:
+    import httpx  # noqa: F401
+    import msgspec  # noqa: F401
+except ImportError as error:
+    from webcrawl.config.libraries import missing
+
+    raise missing("the client", "httpx", "client") from error
+
 from webcrawl.client.answers import FetchedPage, FetchError, PageEvent, PageParts, PageRecord
 from webcrawl.client.asynchronous import AsyncClient
 from webcrawl.client.blocking import Client

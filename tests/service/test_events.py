@@ -113,7 +113,13 @@ def test_rows_of_other_crawls_become_events(stream: Stream) -> None:
 
 def test_wrong_questions_are_refused(stream: Stream) -> None:
     client = stream.service.client
-    for params in ({"after": "yesterday"}, {"after": "1"}, {"tag": "t" * 65}, {"colour": "red"}):
+    for params in (
+        {"after": "yesterday"},
+        {"after": "1"},
+        {"tag": "t" * 65},
+        {"colour": "red"},
+        {"crawl": "a b"},
+    ):
         answer = client.get("/v1/events", params=params)
         assert answer.status_code == 400, params
         assert answer.headers["content-type"] == "application/problem+json"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,12 +31,15 @@ _LONGEST = 8_192
 _encode = msgspec.json.Encoder().encode
 
 
+CrawlName: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="By default the live lane.")
+]
+
+
 class EventsQuery(Struct, forbid_unknown_fields=True):
     """Which events are wanted."""
 
-    crawl: Annotated[str, Meta(min_length=1, max_length=200, description="By default the live lane.")] = (
-        LIVE_CRAWL
-    )
+    crawl: CrawlName = LIVE_CRAWL
     tag: Annotated[str, Meta(max_length=64, description="Only those with this tag.")] = ""
     host: Annotated[
         str, Meta(max_length=253, description="Only those of this host, such as example.org.")

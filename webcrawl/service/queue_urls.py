@@ -15,6 +15,7 @@ from webcrawl.errors import LiveLaneFull, WrongMessage
 from webcrawl.frontier.entry import DEFAULT_LEVEL, Candidate
 from webcrawl.live.lane import LiveLane
 from webcrawl.live.request import LiveRequest
+from webcrawl.service.events import CrawlName
 from webcrawl.service.fetch_pages import MaxAge
 from webcrawl.service.live_events import LIVE_CRAWL
 from webcrawl.service.max_ages import MaxAges
@@ -32,9 +33,7 @@ class WantedURLs(Struct, forbid_unknown_fields=True):
     """URLs to be fetched. All but `crawl` and `level` is for the live lane alone."""
 
     urls: PageURLs
-    crawl: Annotated[str, Meta(min_length=1, max_length=200, description="By default the live lane.")] = (
-        LIVE_CRAWL
-    )
+    crawl: CrawlName = LIVE_CRAWL
     level: Annotated[int, Meta(ge=0, le=7, description="The best is 0.")] | UnsetType = UNSET
     tag: Annotated[str, Meta(max_length=64, description="Given back in the events of the URLs.")] = ""
     meta: Annotated[dict[str, Any], Meta(description="Given back in the events of the URLs.")] = {}

@@ -70,7 +70,10 @@ local function lease(record, level, strays)
     shares = shares or {}
     sharing.ask(P, H, host, shares, now)
   end
-  if due > now then return put_off(due) end
+  if due > now then
+    if sharing.is_first then sharing.wait(P, H, host, shares or {}, due) end
+    return put_off(due)
+  end
   local allowed = allowance(P, host, urls, limits)
   if allowed == 0 then return park(P, host, 'budget') end
   if shares then

@@ -219,6 +219,11 @@ function sharing.ask(P, H, host, shares, now)
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
   if sharing.is_first then redis.call('PUBLISH', 'wc:wanted', string.sub(turn_key(H, host), #H + 1)) end
 end
+-- Keeps the turn of a host at a time for a crawl that comes before all others.
+function sharing.wait(P, H, host, shares, time)
+  shares[P] = {-1, time}
+  redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
+end
 -- Adds to this crawl's share. The crawl still wants the host if it has URLs of the host left.
 function sharing.take(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))

@@ -38,9 +38,7 @@ class WantedURLs(Struct, forbid_unknown_fields=True):
     tag: Annotated[str, Meta(max_length=64, description="Given back in the events of the URLs.")] = ""
     meta: Annotated[dict[str, Any], Meta(description="Given back in the events of the URLs.")] = {}
     max_age: MaxAge = UNSET
-    related: Annotated[
-        list[str], Meta(max_length=2, description="Fetched after the pages: image, feed.")
-    ] = []
+    related: Annotated[list[str], Meta(max_length=1, description="Fetched after the pages: image.")] = []
     render: bool = False
 
 

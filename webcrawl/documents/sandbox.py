@@ -45,7 +45,7 @@ _FORBIDDEN_EVENTS = (
 _PR_SET_PDEATHSIG = 1
 _LONG_SECONDS = 0.1
 """After a document that takes this much processor time, free memory is returned to the system."""
-_LARGE_BYTES = 256 * 1024
+_LARGE_BYTES = 1024 * 1024
 """Before a document of this size, free memory is returned too: its tree takes 15 times as much."""
 _GIVE_BACK_SECONDS = 1.0
 """Between other documents, free memory is returned after so much processor time, in 0.5 ms: 10 of 60 MB."""

@@ -39,6 +39,7 @@ DEFAULT = {
     "http": list(CONTENDERS),
     "https": ["links", "links-curl", "full", "scrapy"],
     "many": ["links", "full", "scrapy"],
+    "thousand": ["links", "colly"],
     "polite": ["links", "scrapy", "colly"],
     "small": ["links", "scrapy"],
 }
@@ -100,6 +101,7 @@ def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> li
             print(
                 f"{turn + 1}/{repeat} {contender.title}: {got.pages} pages in {got.seconds:.1f} s, "
                 f"{run.cpu:.1f} s of CPU, {got.again} again, {got.other} other, {got.connections} connections, "
+                f"gaps {got.gaps}, {got.hosts} hosts at once, "
                 f"exit {run.exit_code}",
                 flush=True,
             )
@@ -140,7 +142,7 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
     parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
     options = parser.parse_args()
-    if {"polite", "small"} & set(options.webs):
+    if {"thousand", "polite", "small"} & set(options.webs):
         allow_open_files()
     sites = available()
     wanted = {web: options.only or DEFAULT[web] for web in options.webs}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks import shards
 from benchmarks.servers import accepts, free_port, wait_until
-from benchmarks.sites import MANY, THOUSANDS, Site, available
+from benchmarks.sites import MANY, THOUSAND, THOUSANDS, Site, available
 from tests.crawls import CrawlResult, crawl_hosts
 
 START_ADDRESS = "127.0.2.11"
@@ -34,10 +35,11 @@ WEBS = {
     "http": "HTTP, a host for each site",
     "https": "HTTPS, a host for each site",
     "many": f"HTTPS, {len(MANY)} hosts, a handshake every four pages",
+    "thousand": f"HTTP, {len(THOUSAND):,} hosts of {shards.A_HOST} pages, a second between requests to a host",
     "polite": f"HTTP, {len(THOUSANDS):,} hosts of {shards.A_HOST} pages, a second between requests to a host",
     "small": f"HTTP, {len(THOUSANDS):,} hosts of {shards.A_HOST} small pages: at most {shards.SMALL // 1000} KB",
 }
-_THOUSANDS = ("polite", "small")
+_THOUSANDS = ("thousand", "polite", "small")
 """Kinds of webs of thousands of hosts."""
 
 
@@ -52,6 +54,8 @@ class Got:
     kilobytes    mean size of a page
     links        mean number of `a` elements with href of a page
     connections  TCP connections, each with a handshake over HTTPS
+    gaps         seconds between two requests for pages of a host: the shortest, median, 95th percentile, longest
+    hosts        mean number of hosts that are between their first and their last page
     """
 
     pages: int
@@ -61,6 +65,8 @@ class Got:
     kilobytes: float
     links: float
     connections: int
+    gaps: list[float]
+    hosts: int
 
 
 def without_declarations(site: Site, folder: Path) -> Path:
@@ -99,8 +105,9 @@ class Web:
             self._folders |= {address: home / "shards" / address for address in MANY}
         elif kind in _THOUSANDS:
             most = shards.SMALL if kind == "small" else None
-            self.seeds = shards.repeat(sites, THOUSANDS, base, home / "shards", most)
-            self._folders |= {address: home / "shards" / address.rpartition(".")[2] for address in THOUSANDS}
+            addresses = THOUSAND if kind == "thousand" else THOUSANDS
+            self.seeds = shards.repeat(sites, addresses, base, home / "shards", most)
+            self._folders |= {address: home / "shards" / address.rpartition(".")[2] for address in addresses}
         else:
             self.seeds = [base.format(site.address) + "/index.html" for site in sites]
             self._folders |= {site.address: without_declarations(site, home / site.address) for site in sites}
@@ -128,11 +135,12 @@ class Web:
     def got(self) -> Got:
         """What was fetched since the log was emptied."""
         times: list[float] = []
+        began: dict[str, list[float]] = {}
         hits: dict[tuple[str, str], int] = {}
         connections = set()
         other = size = links = 0
         for line in (self._home / "access.log").read_text().splitlines():
-            moment, status, sent, kind, address, connection, path = line.split(maxsplit=6)
+            moment, took, status, sent, kind, address, connection, path = line.split(maxsplit=7)
             times.append(float(moment))
             connections.add(connection)
             if status != "200" or not kind.startswith("text/html"):
@@ -140,23 +148,26 @@ class Web:
                 continue
             page = address, path
             hits[page] = hits.get(page, 0) + 1
+            began.setdefault(address, []).append(float(moment) - float(took))
             if hits[page] == 1:
                 size += int(sent)
                 links += _links(self._folders[address] / unquote(path.lstrip("/")))
-        pages = max(len(hits), 1)
+        pages, seconds = max(len(hits), 1), max(times, default=0.0) - min(times, default=0.0)
         return Got(
             len(hits),
             sum(hits.values()) - len(hits),
             other,
-            round(max(times, default=0.0) - min(times, default=0.0), 3),
+            round(seconds, 3),
             round(size / pages / 1000, 1),
             round(links / pages, 1),
             len(connections),
+            _gaps(began.values()),
+            round(sum(max(of_host) - min(of_host) for of_host in began.values()) / max(seconds, 1)),
         )
 
     def _configuration(self) -> str:
         servers = self._one_server() if self.delay else self._servers()
-        line = "'$msec $status $body_bytes_sent $sent_http_content_type $server_addr $connection $uri';\n"
+        line = "'$msec $request_time $status $body_bytes_sent $sent_http_content_type $server_addr $connection $uri';\n"
         return (
             f"daemon off; worker_processes 1; pid {self._home}/nginx.pid; error_log {self._home}/error.log;\n"
             "events { worker_connections 8192; }\n"
@@ -194,6 +205,13 @@ def crawl_documentation(home: Path, **settings: object) -> CrawlResult:
 @functools.lru_cache(maxsize=10_000)
 def _links(page: Path) -> int:
     return len(LexborHTMLParser(page.read_bytes()).css("a[href]"))
+
+
+def _gaps(began: Iterable[list[float]]) -> list[float]:
+    """The shortest, median, 95th percentile and longest of the seconds between two requests to a host."""
+    gaps = sorted(after - before for of_host in began for before, after in pairwise(sorted(of_host)))
+    last = len(gaps) - 1
+    return [round(gaps[round(part * last)], 3) for part in (0, 0.5, 0.95, 1)] if gaps else []
 
 
 def issue_certificates(folder: Path, addresses: Iterable[str]) -> None:

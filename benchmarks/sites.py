@@ -39,9 +39,10 @@ SITES = [
 ]
 MANY = [f"127.0.3.{number}" for number in range(1, 251)]
 """Addresses that the same pages are dealt out to for a web of many hosts."""
-THOUSANDS = [f"127.0.{third}.{fourth}" for third in range(16, 28) for fourth in range(1, 251)]
-"""Addresses of a web of 3,000 hosts with a few pages each."""
-SCOPE = r"^https?://127\.0\.(?:[13]|1[6-9]|2[0-7])\."
+THOUSANDS = [f"127.{second}.{third}.{third + 1}" for second in range(32, 44) for third in range(250)]
+"""Addresses of a web of 3,000 hosts with a few pages each, in networks of their own: a network counts as a domain."""
+THOUSAND = THOUSANDS[:1_000]
+SCOPE = r"^https?://127\.(?:0\.[13]|3[2-9]|4[0-3])\."
 """What a link to one of the pages looks like."""
 
 

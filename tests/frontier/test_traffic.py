@@ -16,7 +16,8 @@ from tests.frontier.pages import all_done, page, urls_of
 from tests.frontier.spilling import HOST, fetch, serve, spilling
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, LeaseReport, Settlement
 from webcrawl.policies.traffic import CLASSES, Traffic
-from webcrawl.worker.leased_hosts import DueHosts, LeasedHost
+from webcrawl.worker.due_hosts import DueHosts
+from webcrawl.worker.leased_host import LeasedHost
 
 SHARES = {"coverage-get": 40, "freshness-get": 25, "coverage-chk": 5, "freshness-chk": 10, "update-chk": 20}
 OWN = {"coverage-get": 10, "freshness-get": 20, "coverage-chk": 20, "freshness-chk": 40, "update-chk": 10}
@@ -66,7 +67,7 @@ class Fetcher:
     def fetch(self) -> LeasedURL | None:
         if (due := self.due.take(1.0)) is None:
             return None
-        name, fetch_class = due
+        _, name, fetch_class = due
         host = self.hosts[name]
         url = host.take_of_class(fetch_class)
         self.traffic.of(name).start(url.fetch_class)

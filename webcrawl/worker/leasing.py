@@ -21,8 +21,13 @@ from webcrawl.worker.rule_changes import RuleChanges
 
 logger = logging.getLogger(__name__)
 
-_GROWTH = 1.25
+_GROWTH, _GROWTH_A_DELAY = 1.25, 1.6
+"""The most by which the window grows at once, and within a delay: after that, it is known whether hosts are late."""
 _DECLINE = 0.98
+_LEAST = 1 / 4
+"""Share of its usual size below which the window does not shrink."""
+_LATE = 0.15
+"""Share of the gap of a host by which requests may be late; if they are later, the window shrinks."""
 _USABLE = 0.8
 """Share of a lease in which requests may be sent; the rest is for the last response."""
 _POLL_SECONDS, _LONGEST_POLL = 0.1, 1.0
@@ -36,23 +41,31 @@ _OF_CLASS = 1 / 8
 class LeaseWindow:
     """The number of hosts that a worker holds at once, between `least` and `most`.
 
-    A host may be asked once in its delay, so `size` hosts allow `size / delay` requests a second. The window grows
-    while all its hosts are leased, none is due and connections are free. It shrinks while hosts are due for which no
-    connection is free, so that other workers can serve these hosts. The larger the window, the fewer URLs of each host
-    are leased ahead, because leased URLs take memory.
+    A host may be asked once in its delay, so `size` hosts allow `size / delay` requests a second. More hosts than this
+    worker can ask only make each of them wait. So the size follows the lateness of requests, as the congestion window
+    of TCP Vegas follows the delay of packets (Brakmo and Peterson, 1995): it grows from `usual` while all its hosts are
+    leased, none is due or asked late, and connections are free. It shrinks, to a quarter of `usual` at least, while
+    hosts are due that are asked late or for which no connection is free. Other workers can then serve these hosts. The
+    larger the window, the fewer URLs of each host are leased ahead, because leased URLs take memory.
 
     New hosts, which never answered, may be leased for long without a request, as while no nameserver answers. New hosts
     therefore get only the part of the window that hosts which answered leave free, and at least a quarter of it. Hosts
     that answered never wait for new hosts. New hosts that were asked and are silent have connections of their own, and
     do not count: other new hosts never wait for their timeout. Hosts with a page that is unread count as new, so that
     any number of hosts with costly pages leaves the places of others free.
+
+    A new host that has answered counts for this quarter until its slice is over, in which it keeps its place. Otherwise
+    new hosts would be asked for a page each while the hosts that were begun wait for all of them.
     """
 
-    def __init__(self, least: int, most: int, urls: int) -> None:
-        self._least = least
-        self._most = max(least, most)
+    def __init__(self, usual: int, most: int, urls: int, delay: float = 0.0) -> None:
+        """`delay`: the usual seconds between two requests to a host."""
+        self._delay, self._updated = delay, -math.inf
+        self._usual = usual
+        self._least = max(1, usual * _LEAST)
+        self._most = max(usual, most)
         self._urls = urls
-        self._size = float(least)
+        self._size = float(usual)
 
     @property
     def size(self) -> int:
@@ -62,27 +75,39 @@ class LeaseWindow:
     @property
     def urls(self) -> int:
         """URLs of a host that are leased ahead."""
-        return max(2, int(self._urls * self._least / self._size)) if self.size > self._least else self._urls
+        return max(2, int(self._urls * self._usual / self._size)) if self.size > self._usual else self._urls
 
     @property
     def _least_new(self) -> int:
         return self.size // 4
 
-    def room(self, *, answered: int, new: int) -> tuple[int, int]:
-        """Returns how many more hosts to lease: hosts that answered, and new hosts."""
-        left = max(0, self.size - answered)
-        return left, max(0, max(left, self._least_new) - new)
+    def room(self, *, answered: int, new: int, begun: int = 0) -> tuple[int, int]:
+        """Returns how many more hosts to lease: hosts that answered, and new hosts.
 
-    def update(self, *, answered: int, new: int, due: bool, connections: bool) -> None:
-        """Adapts the size; call it before each lease.
+        `answered`, `new`: hosts of each kind that are leased. `begun`: hosts that were new when they were leased, and
+        whose slice is not over.
+        """
+        left = max(0, self.size - answered)
+        return left, max(0, left - new, self._least_new - max(new, begun))
+
+    def update(
+        self, now: float, *, answered: int, new: int, due: bool, connections: bool, late: float = 0.0
+    ) -> None:
+        """Adapts the size at the monotonic time `now`; call it before each lease.
 
         `answered`, `new`: hosts of each kind that are leased. `due`: a host may be asked now. `connections`: some are
-        free.
+        free. `late`: by which share of their gap hosts were asked late.
         """
-        if connections and not due and answered + min(new, self._least_new) >= self.size:
-            self._size = min(self._size * _GROWTH + 1, self._most)
-        elif due and not connections:
-            self._size = max(self._size * _DECLINE, self._least)
+        size, seconds, self._updated = self._size, now - self._updated, now
+        if due and late > _LATE:
+            size = min(size, (answered + new) / (1 + late))  # so many would be asked in time
+        if due and not connections:
+            size *= _DECLINE
+        is_full = answered + min(new, self._least_new) >= self.size
+        if connections and not due and late <= _LATE and is_full:
+            growth = _GROWTH_A_DELAY ** (seconds / self._delay) if self._delay else _GROWTH
+            size = min(size * min(growth, _GROWTH) + 1, self._most)
+        self._size = max(size, min(self._size, self._least))
 
 
 class LeaseSafety:
@@ -159,12 +184,15 @@ class HostLeasing:
         answered = self.turns.served
         new = max(0, len(self.hosts) - answered - self.turns.silent)
         self.window.update(
+            asked,
             answered=answered,
             new=new,
             due=self.hosts.next_at() <= asked,
             connections=self.turns.has_room,
+            late=self.hosts.lateness.share(asked),
         )
-        hosts, new = self.window.room(answered=answered, new=new)
+        begun = max(0, self.hosts.begun(asked) - self.turns.silent)
+        hosts, new = self.window.room(answered=answered, new=new, begun=begun)
         enough_of = frozenset[str]()
         if not hosts and self.frontier.traffic is not None:
             hosts, enough_of = self._room_of_classes(asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
 from collections import Counter, deque
@@ -62,6 +63,7 @@ class LinkIntake:
         self._counters = counters
         self._bloom = bloom
         self._waiting: list[Candidate] = []
+        self._grown: set[str] = set()
         self._losable: deque[tuple[float, Sequence[Candidate]]] = deque()
         """The batches of the last seconds, each with the monotonic time at which the engine accepted it."""
 
@@ -200,6 +202,7 @@ class LinkIntake:
             self.sent_at = time.monotonic()
             self._keep_losable(batch, self.sent_at)
             new += sum(verdicts)
+            self._grown.update(itertools.compress((candidate.host for candidate in batch), verdicts))
             self._counters["discovered"] += sum(verdicts)
             self._counters["known"] += len(verdicts) - sum(verdicts)
             await between()
@@ -208,6 +211,11 @@ class LinkIntake:
         if self._bloom is not None and not self._waiting:
             await self._bloom.checkpoint()
         return bool(new)
+
+    def take_grown(self) -> set[str]:
+        """Returns the hosts for which the engine got new URLs since the last call."""
+        grown, self._grown = self._grown, set()
+        return grown
 
     async def send_worth_if_due(self, shards: Sequence[int], budget_changed: Callable[[str], None]) -> None:
         """Pays credit and sends what was spent, from time to time; `shards` are the shards that this worker serves.

@@ -15,7 +15,8 @@ from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.metrics.totals import DEAD
-from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts
+from webcrawl.worker.leased_host import LeasedHost
+from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.leasing import LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import Membership, Permits
@@ -86,6 +87,9 @@ class Reporter:
         """
         self._leases_more = not closing
         self._keep_links()
+        for name in self.intake.take_grown():
+            if name in self.hosts:
+                self.hosts[name].drained = False
         tally = self.tally
         names = [name for name in self.hosts.to_report if name in self.hosts]
         self.hosts.to_report.clear()
@@ -227,9 +231,9 @@ class Reporter:
         return replace(report, more=most, enough_of=enough_of)
 
     def _may_keep(self, host: LeasedHost) -> bool:
-        """Whether a host may be kept for more of its URLs, since no other host waits to be leased."""
+        """Whether a host may be kept for more of its URLs: its slice is not over, or no other host waits for it."""
         others = self.turns.served if host.turn.answered else len(self.hosts)
-        return others < self.window.size and self._may_lease(host)
+        return self._may_lease(host) and (others < self.window.size or not host.slice_over(time.monotonic()))
 
     def _may_lease(self, host: LeasedHost) -> bool:
         """Whether more URLs of a host may be leased."""

@@ -30,7 +30,8 @@ from webcrawl.metrics.observations import Observations
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.stores.weights_file import MinedChanges
 from webcrawl.worker.heartbeat import Heartbeat, Processing, VitalsReports
-from webcrawl.worker.leased_hosts import LeasedHosts, Settled
+from webcrawl.worker.leased_host import Settled
+from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.leasing import EngineWatch, HostLeasing, LeaseSafety, LeaseWindow
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.membership import AHEAD_SECONDS, Membership, Permits
@@ -105,7 +106,9 @@ class Worker:
             turns, intake, wake, self._changed, observed, frontier.traffic, frontier.low_share
         )
         self.permits = permits = Permits(crawl, config.max_pages)
-        window = LeaseWindow(config.lease_hosts, config.most_lease_hosts, config.lease_urls)
+        window = LeaseWindow(
+            config.lease_hosts, config.most_lease_hosts, config.lease_urls, turns.config.delay
+        )
         safety = LeaseSafety(config.lease_seconds, turns.config.delay, turns.addresses)
         self.engine = EngineWatch(frontier.engine, turns.ending, safety.answer_seconds / 2)
         rules = RuleChanges(frontier, turns, hosts, membership)

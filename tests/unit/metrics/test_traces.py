@@ -23,7 +23,7 @@ from webcrawl.metrics import exporting
 from webcrawl.metrics.exporting import Exporting
 from webcrawl.metrics.observations import Observations
 from webcrawl.metrics.traces import Traces
-from webcrawl.worker.leased_hosts import Arrivals
+from webcrawl.worker.leased_host import Arrivals
 
 PATHS = st.sampled_from("abc")
 

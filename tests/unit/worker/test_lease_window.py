@@ -11,9 +11,12 @@ from hypothesis import given, strategies as st
 
 from webcrawl.engine.backoff import IdleTime
 from webcrawl.frontier import Lease
+from webcrawl.worker.due_hosts import Lateness
 from webcrawl.worker.leasing import HostLeasing, LeaseSafety, LeaseWindow
 
-states = st.tuples(st.booleans(), st.booleans(), st.booleans())
+states = st.tuples(
+    st.integers(0, 12_000), st.integers(0, 12_000), st.booleans(), st.booleans(), st.floats(0, 1)
+)
 
 
 def test_it_grows_until_the_connections_are_busy() -> None:
@@ -21,14 +24,14 @@ def test_it_grows_until_the_connections_are_busy() -> None:
     for _ in range(100):
         # a host is due a second after it was asked; 1,000 requests a second keep the connections busy
         busy = window.size >= 1_000
-        window.update(answered=window.size, new=0, due=busy, connections=not busy)
+        window.update(0.0, answered=window.size, new=0, due=busy, connections=not busy)
     assert 1_000 <= window.size <= 1_300
     assert window.urls == 20 * 256 // window.size
 
 
 def test_it_does_not_grow_without_hosts_to_lease() -> None:
     window = LeaseWindow(256, 5_000, 20)
-    window.update(answered=192, new=63, due=False, connections=True)
+    window.update(0.0, answered=192, new=63, due=False, connections=True)
     assert (window.size, window.urls) == (256, 20)
 
 
@@ -38,22 +41,47 @@ def test_new_hosts_take_the_places_that_others_leave_and_at_least_a_quarter() ->
     assert window.room(answered=10, new=246) == (246, 0), "hosts that answered never wait for new ones"
     assert window.room(answered=250, new=10) == (6, 54)
     assert window.room(answered=256, new=246) == (0, 0)
-    window.update(answered=10, new=246, due=False, connections=True)
+    window.update(0.0, answered=10, new=246, due=False, connections=True)
     assert window.size == 256, "new hosts are no reason to lease more"
+
+
+def test_new_hosts_that_answered_count_as_new_until_their_slice_is_over() -> None:
+    window = LeaseWindow(256, 5_000, 20)
+    assert window.room(answered=256, new=0, begun=256) == (0, 0), "all hosts were begun a moment ago"
+    assert window.room(answered=256, new=0, begun=50) == (0, 14)
+    assert window.room(answered=255, new=1, begun=256) == (1, 0)
+    assert window.room(answered=200, new=0, begun=200) == (56, 56), "free places are for all"
+
+
+def test_it_shrinks_to_the_hosts_that_are_asked_in_time() -> None:
+    window = LeaseWindow(256, 5_000, 20)
+    window.update(0.0, answered=250, new=6, due=True, connections=True, late=0.1)
+    assert window.size == 256, "a tenth of the gap is no reason to lease fewer"
+    window.update(0.0, answered=250, new=6, due=True, connections=True, late=0.6)
+    assert window.size == 160
+    window.update(0.0, answered=250, new=6, due=True, connections=True, late=0.6)
+    assert window.size == 160, "the hosts that are leased stay for their slices, and their lateness with them"
+    for _ in range(100):
+        window.update(0.0, answered=window.size, new=0, due=True, connections=True, late=1.0)
+    assert (window.size, window.urls) == (64, 20)
 
 
 @given(st.integers(1, 300), st.integers(0, 6_000), st.integers(1, 20), st.lists(states, max_size=60))
 def test_it_stays_within_its_bounds(
-    least: int, most: int, urls: int, steps: list[tuple[bool, bool, bool]]
+    usual: int, most: int, urls: int, steps: list[tuple[int, int, bool, bool, float]]
 ) -> None:
-    window = LeaseWindow(least, most, urls)
-    for full, due, connections in steps:
+    window = LeaseWindow(usual, most, urls)
+    for step, (answered, new, due, connections, late) in enumerate(steps):
         before = window.size
-        window.update(answered=before if full else 0, new=0, due=due, connections=connections)
-        assert least <= window.size <= max(least, most)
-        assert window.size <= before or (full and not due and connections)
+        window.update(step / 10, answered=answered, new=new, due=due, connections=connections, late=late)
+        assert max(1, usual // 4) <= window.size <= max(usual, most)
+        assert window.size <= before or (answered + new >= before and not due and connections)
+        assert window.size >= before or (due and (late > 0 or not connections))
         assert min(urls, 2) <= window.urls <= max(2, urls)
-        assert window.urls == urls or window.size > least
+        assert window.urls == urls or window.size > usual
+        hosts, for_new = window.room(answered=answered, new=new, begun=new)
+        assert answered + hosts <= max(window.size, answered)
+        assert for_new <= max(0, window.size - answered - new, window.size // 4 - new)
 
 
 class Served:
@@ -67,6 +95,7 @@ class Counts:
     """What a lease asks for, and the counts by which it is decided."""
 
     has_room = True
+    lateness = Lateness()
 
     def __init__(self, hosts: int, unread: int, silent: int) -> None:
         self._hosts, self.served, self.silent = hosts, 200 - unread, silent
@@ -77,6 +106,9 @@ class Counts:
 
     def next_at(self) -> float:
         return math.inf
+
+    def begun(self, now: float) -> int:
+        return 0
 
     async def lease(self, hosts: int, urls: int, shards: list[int], *, new: int, **_: Any) -> list[Lease]:
         self.asked = hosts, new

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from webcrawl.hosts.politeness import HostTurn
-from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts
+from webcrawl.worker.leased_host import LeasedHost
+from webcrawl.worker.leased_hosts import LeasedHosts
 
 
 class Stage(StrEnum):

@@ -25,7 +25,7 @@ from webcrawl.metrics.crawl import lease_ages
 from webcrawl.metrics.families import WORKER, Family, MetricSample, gauges, samples
 from webcrawl.metrics.observations import STAGES, STORES, Observations
 from webcrawl.metrics.totals import samples_of
-from webcrawl.worker.leased_hosts import LeasedHost
+from webcrawl.worker.leased_host import LeasedHost
 
 if TYPE_CHECKING:
     # slow to import, and Scrapy imports extensions that are off too

@@ -16,7 +16,8 @@ from webcrawl.frontier import Frontier, Lease, LeasedURL, Settlement
 from webcrawl.hosts.politeness import Ok, Throttled
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
-from webcrawl.worker.leased_hosts import LeasedHost, LeasedHosts, Settled
+from webcrawl.worker.leased_host import LeasedHost, Settled
+from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.link_intake import LinkIntake
 
 HOST = "http://a.test"

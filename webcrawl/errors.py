@@ -38,6 +38,8 @@ CrawlError
 ├── Unserializable           a request cannot be stored outside its process
 ├── WrongMessage             a message of the live lane cannot be used (also a ValueError)
 ├── LiveLaneFull             too many messages wait in the live lane
+├── ServiceUnreachable       a client of the HTTP API got no answer
+├── ServiceProblem           the HTTP API answered a client with an error
 │
 │   In webcrawl.crawler.errors, because each also derives from the class of Scrapy in parentheses:
 │
@@ -293,4 +295,37 @@ class LiveLaneFull(CrawlError):
 
     def __init__(self, waiting: int, retry_after: float) -> None:
         super().__init__(f"{waiting} messages wait in the live lane: try again in {retry_after:.0f} s")
+        self.retry_after = retry_after
+
+
+class ServiceUnreachable(CrawlError):
+    """The service cannot be reached, or did not answer in time."""
+
+
+class ServiceProblem(CrawlError):
+    """The service answered with an error, as RFC 9457 describes it.
+
+    status       the HTTP status, such as 404
+    kind         the word for the error, such as "not-stored"; "" if something else than the service answered
+    title        what the kind means; `detail` is what was wrong with this request, often ""
+    request_id   the ID of the request in the log of the service
+    retry_after  seconds to wait before the next try, or None
+    """
+
+    def __init__(
+        self,
+        status: int,
+        *,
+        kind: str = "",
+        title: str = "",
+        detail: str = "",
+        request_id: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{status} {kind}: {detail or title}".replace(" :", ":"))
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.request_id = request_id
         self.retry_after = retry_after

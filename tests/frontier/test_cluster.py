@@ -42,8 +42,12 @@ from webcrawl.frontier.records import HostLimits, LeaseReport
 from webcrawl.frontier.url_state import url_state
 from webcrawl.frontier.watch import Watch
 from webcrawl.hosts.costs import Cost
+from webcrawl.live.asks import Asks, LiveAsk, WantedURL
+from webcrawl.live.sweeping import sweep
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
+from webcrawl.urlfrontier.conversion import DISCOVERED, Row
+from webcrawl.urlfrontier.queues import NO_LIMIT, ClientQueues
 
 HOST = "http://a.test"
 HOSTS = [f"http://h{n}.test" for n in range(40)]
@@ -77,6 +81,8 @@ async def test_every_script_uses_keys_of_one_slot(
     await use_copies_and_long_queues(frontier, tmp_path)
     await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
     await use_the_plan(frontier)
+    await use_the_queues_of_clients(frontier.engine, frontier.keys)
+    await use_the_live_lane(frontier)
     for script in SCRIPTS:
         sha = script_source(script)[0]
         assert any(node.client.script_exists(sha)[0] for node in cluster.primaries), f"{script} was not run"
@@ -352,3 +358,34 @@ async def test_any_node_that_answers_is_enough(
     assert (await engine.retry_until_available(mine.counts)).queued == 1
     with pytest.raises(EngineUnavailable, match=f"REDIS_URL .*127.0.0.1:{dead.port}.*; .*127.0.0.1:1"):
         await engine_at(f"redis://127.0.0.1:{dead.port},127.0.0.1:1").check()
+
+
+async def use_the_queues_of_clients(engine: Engine, keys: Keys) -> None:
+    """Uses what clients of the open frontier use."""
+    queues = ClientQueues(engine, keys, "server")
+    rows = [Row("clients", f"client{n}.test", f"https://client{n}.test/", DISCOVERED, b"") for n in range(40)]
+    assert all(await queues.put(rows)) and not any(await queues.put(rows))
+    given = [delivery async for delivery in queues.get("clients", "", NO_LIMIT, 1, 60)]
+    assert {delivery.queue for delivery in given} == {row.queue for row in rows}
+    assert all(await queues.put([row._replace(date=0) for row in rows]))
+    assert sum([state.completed async for state in queues.states("clients")]) == 40
+    assert len([url async for url in queues.all_stored("clients")]) == 40
+    assert await queues.set("clients", rows[0].queue, "limit", 1)
+    await queues.announce("127.0.0.1:1", 60)
+    assert await queues.nodes() == ["127.0.0.1:1"]
+    await queues.set_active(False)
+    await queues.set_default_delay(5)
+    assert await queues.control() == (False, 5.0)
+    assert "clients" in await queues.crawls()
+    assert await queues.delete_crawl("clients") == 40
+    assert "clients" not in await queues.crawls()
+
+
+async def use_the_live_lane(frontier: Frontier) -> None:
+    """Uses what waits for URLs of the live lane."""
+    asks, url = Asks(frontier.engine, frontier.keys), "https://live.test/"
+    ask = LiveAsk("1-0", 0, 1, url, 1.0)
+    assert await asks.add([WantedURL(url, ask)])
+    assert await asks.of(url) == [ask]
+    assert not await asks.remove(url, [ask])
+    await sweep(frontier.engine, frontier.keys)

@@ -10,7 +10,7 @@ from tests.crawls import CHECKOUT
 _READ = "crawl/test_hostile_hosts.py::test_documents_that_cost_much_are_cut_and_charged"
 _PACED = "unit/crawler/download/test_paced_connection.py::"
 _UNREACHED = "crawl/test_unreached_hosts.py::"
-_LINKS = "crawl/test_costly_documents.py::test_a_page_with_60_000_links_holds_its_own_host_and_no_other"
+_LINKS = "crawl/test_costly_documents.py::test_a_page_with_20_000_links_holds_its_own_host_and_no_other"
 SMALL = {
     "robots": "crawl/test_costs.py::test_the_cause_of_an_attack_is_charged_and_shown",
     "unanswered": _UNREACHED + "test_names_that_nobody_answers_hold_no_other_host_up",

@@ -100,7 +100,7 @@ def test_a_new_project_crawls_the_demo(python: Path, project: Path) -> None:
 
 def test_a_new_project_has_its_spiders_and_ours(python: Path, project: Path) -> None:
     names = scrapy(python, "list", folder=project).split()
-    assert names == ["broad", "headlines", "linkcheck", "mirror", "monitor", "sitemap"]
+    assert names == ["broad", "headlines", "linkcheck", "live", "mirror", "monitor", "sitemap"]
     assert (
         scrapy(python, "settings", "--get", "SCHEDULER", folder=project).strip().endswith("FrontierScheduler")
     )

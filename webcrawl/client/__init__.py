@@ -22,12 +22,11 @@ except ImportError as error:
 from webcrawl.client.answers import FetchedPage, FetchError, PageEvent, PageParts, PageRecord
 from webcrawl.client.asynchronous import AsyncClient
 from webcrawl.client.blocking import Client
-from webcrawl.client.errors import ClientError, ServiceProblem, ServiceUnreachable
+from webcrawl.errors import ServiceProblem, ServiceUnreachable
 
 __all__ = [
     "AsyncClient",
     "Client",
-    "ClientError",
     "FetchError",
     "FetchedPage",
     "PageEvent",

@@ -11,9 +11,10 @@ import httpx
 
 from webcrawl.client import dialogues
 from webcrawl.client.answers import FetchedPage, PageEvent, PageRecord
-from webcrawl.client.exchange import (
+from webcrawl.client.server_sent import EventStreamReader
+from webcrawl.client.service_request import (
     DEFAULT_URL,
-    Exchange,
+    ServiceRequest,
     answer_of,
     arguments,
     check,
@@ -21,7 +22,6 @@ from webcrawl.client.exchange import (
     pause_before_retry,
     unreachable,
 )
-from webcrawl.client.server_sent import EventStreamReader
 
 T = TypeVar("T")
 
@@ -133,11 +133,11 @@ class Client:
         """
         wanted = {"crawl": crawl, "tag": tag, "host": host, "pattern": pattern}
         params = {name: value for name, value in wanted.items() if value}
-        exchange = Exchange("GET", "/v1/events", PageEvent, params)
+        request = ServiceRequest("GET", "/v1/events", PageEvent, params)
         reader, failures = EventStreamReader(after), 0
         while True:
             try:
-                for line in self._event_lines(exchange, reader.last_id):
+                for line in self._event_lines(request, reader.last_id):
                     failures = 0
                     event = reader.feed(line)
                     if event is not None and event.event == "page":
@@ -147,17 +147,17 @@ class Client:
             except httpx.TransportError as error:
                 failures += 1
                 failure = error
-            pause = pause_before_retry(exchange, failure, failures)
+            pause = pause_before_retry(request, failure, failures)
             if pause is None:
                 raise unreachable(self.url, failure)
             time.sleep(pause)
             reader = EventStreamReader(reader.last_id)
 
-    def _event_lines(self, exchange: Exchange[Any], last_id: str) -> Iterator[str]:
+    def _event_lines(self, request: ServiceRequest[Any], last_id: str) -> Iterator[str]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         timeout = httpx.Timeout(self._timeout, read=_QUIET_SECONDS)
         with self._http.stream(
-            exchange.method, exchange.path, params=dict(exchange.params), headers=headers, timeout=timeout
+            request.method, request.path, params=dict(request.params), headers=headers, timeout=timeout
         ) as response:
             if not response.is_success:
                 response.read()
@@ -166,36 +166,36 @@ class Client:
 
     def _hold(self, dialogue: dialogues.Dialogue[T]) -> T:
         try:
-            exchange = next(dialogue)
+            request = next(dialogue)
             while True:
                 try:
-                    answer = self._ask(exchange)
+                    answer = self._ask(request)
                 except Exception as error:
-                    exchange = dialogue.throw(error)
+                    request = dialogue.throw(error)
                 else:
-                    exchange = dialogue.send(answer)
+                    request = dialogue.send(answer)
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _ask(self, exchange: Exchange[T]) -> T:
+    def _ask(self, request: ServiceRequest[T]) -> T:
         tries = 0
-        if exchange.pause:
-            time.sleep(exchange.pause)
+        if request.pause:
+            time.sleep(request.pause)
         while True:
             failure: httpx.TransportError | httpx.Response
             try:
                 failure = self._http.request(
-                    exchange.method, exchange.path, **arguments(exchange, self._timeout)
+                    request.method, request.path, **arguments(request, self._timeout)
                 )
             except httpx.TransportError as error:
                 failure = error
             pause = None
             if not isinstance(failure, httpx.Response) or not failure.is_success:
-                pause = pause_before_retry(exchange, failure, tries := tries + 1)
+                pause = pause_before_retry(request, failure, tries := tries + 1)
             if pause is None:
                 break
             time.sleep(pause)
         if isinstance(failure, httpx.Response):
-            return answer_of(exchange, failure)
+            return answer_of(request, failure)
         raise unreachable(self.url, failure) from failure

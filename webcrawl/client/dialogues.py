@@ -7,11 +7,11 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from webcrawl.client.answers import FetchedPage, FetchedPages, PageRecord, QueuedURLs, StoredResults
-from webcrawl.client.errors import ServiceProblem
-from webcrawl.client.exchange import Exchange, batches, page_path
+from webcrawl.client.service_request import ServiceRequest, batches, page_path
+from webcrawl.errors import ServiceProblem
 
 T = TypeVar("T")
-Dialogue: TypeAlias = Generator[Exchange[Any], Any, T]
+Dialogue: TypeAlias = Generator[ServiceRequest[Any], Any, T]
 
 _LONGEST_WAIT = 60.0
 """The seconds that a single request waits: proxies between end longer ones."""
@@ -20,7 +20,7 @@ _LONGEST_WAIT = 60.0
 def page(url: str, *, history: bool) -> Dialogue[PageRecord | None]:
     """Reads what is stored about a page."""
     try:
-        record: PageRecord = yield Exchange("GET", page_path(url), PageRecord, _flags(history=history))
+        record: PageRecord = yield ServiceRequest("GET", page_path(url), PageRecord, _flags(history=history))
     except ServiceProblem as problem:
         if problem.kind == "not-stored":
             return None
@@ -33,7 +33,7 @@ def pages(urls: Iterable[str], *, history: bool) -> Dialogue[dict[str, PageRecor
     records = {}
     for batch in batches(urls):
         body = {"urls": batch, "history": history}
-        answer: StoredResults = yield Exchange("POST", "/v1/pages:read", StoredResults, body=body)
+        answer: StoredResults = yield ServiceRequest("POST", "/v1/pages:read", StoredResults, body=body)
         records.update({result.url: result.page for result in answer.results if result.page is not None})
     return records
 
@@ -66,7 +66,7 @@ def _rest(request: str, deadline: float) -> Dialogue[dict[str, FetchedPage]]:
     while True:
         seconds = _time_left(deadline)
         path, params = f"/v1/requests/{request}", {"wait": f"{seconds:.1f}"}
-        answer: FetchedPages = yield Exchange("GET", path, FetchedPages, params, wait=seconds)
+        answer: FetchedPages = yield ServiceRequest("GET", path, FetchedPages, params, wait=seconds)
         if answer.complete or time.monotonic() >= deadline:
             return {result.url: result for result in answer.results}
 
@@ -76,7 +76,7 @@ def put(urls: Iterable[str], wanted: Mapping[str, Any]) -> Dialogue[int]:
     queued = 0
     for batch in batches(urls):
         body = {**wanted, "urls": batch}
-        answer: QueuedURLs = yield Exchange("POST", "/v1/urls", QueuedURLs, body=body, again=False)
+        answer: QueuedURLs = yield ServiceRequest("POST", "/v1/urls", QueuedURLs, body=body, again=False)
         queued += answer.queued
     return queued
 
@@ -97,9 +97,11 @@ def queued_of(
     return {name: value for name, value in wanted.items() if value not in (None, "")}
 
 
-def _fetching(body: Mapping[str, Any], pause: float) -> Exchange[FetchedPages]:
+def _fetching(body: Mapping[str, Any], pause: float) -> ServiceRequest[FetchedPages]:
     # a page that was asked for twice is fetched twice, if `max_age` is 0
-    return Exchange("POST", "/v1/pages", FetchedPages, body=body, again=False, wait=body["wait"], pause=pause)
+    return ServiceRequest(
+        "POST", "/v1/pages", FetchedPages, body=body, again=False, wait=body["wait"], pause=pause
+    )
 
 
 def _flags(**given: bool) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CLIENTS, CRAWLS, NODES, Keys
@@ -107,10 +107,18 @@ class ClientQueues:
             asked = shards[:left]
             parts = [min(most, (left + n) // len(asked)) for n in range(len(asked))]
             calls = [
-                self._call(keys, shard, "client_get", queue=queue, queues=part, urls=urls or NO_LIMIT,
-                           most_urls=_MOST_URLS, transit_ms=round(seconds * 1000))
+                script_call(
+                    "client_get",
+                    keys.queue(shard),
+                    default_delay=self._delay_ms,
+                    queue=queue,
+                    queues=part,
+                    urls=urls or NO_LIMIT,
+                    most_urls=_MOST_URLS,
+                    transit_ms=round(seconds * 1000),
+                )
                 for shard, part in zip(asked, parts, strict=True)
-            ]  # fmt: skip
+            ]
             replies = await self.engine.run_all(calls)
             # a shard that gave as much as it was asked for may have more
             full = [
@@ -122,7 +130,7 @@ class ClientQueues:
                 if reply and not queue:
                     self._turn = (shard + 1) % keys.shards  # the next call begins with the shards behind it
                 for delivery in reply:
-                    yield Delivery(crawl, delivery.queue.decode(), delivery.urls)
+                    yield Delivery(crawl, delivery.name.decode(), delivery.records)
 
     async def states(self, crawl: str, queue: str = "") -> AsyncIterator[QueueState]:
         """Yields the states of a crawl's queues, in the same order each time; or that of one queue, known or not."""
@@ -135,7 +143,7 @@ class ClientQueues:
                 )
                 rows = await self.engine.run(call)
                 for row in rows:
-                    yield QueueState(row.queue.decode(), *map(int, row[1:]))
+                    yield QueueState(row.name.decode(), *map(int, row[1:]))
                 start += _PAGE
                 if queue or len(rows) < _PAGE:
                     break
@@ -161,7 +169,14 @@ class ClientQueues:
         """
         await self._begin(crawl)
         keys = replace(self.keys, crawl=crawl)
-        call = self._call(keys, _shard(keys, queue), "client_set", queue=queue, field=name, value=value)
+        call = script_call(
+            "client_set",
+            keys.queue(_shard(keys, queue)),
+            default_delay=self._delay_ms,
+            queue=queue,
+            field=name,
+            value=value,
+        )
         return bool(await self.engine.run(call))
 
     async def delete(self, crawl: str, queue: str) -> int:
@@ -267,10 +282,10 @@ class ClientQueues:
         for (crawl, shard), queues in groups.items():
             indexes = [index for some in queues.values() for index in some]
             some = [rows[index] for index in indexes]
-            call = self._call(
-                replace(self.keys, crawl=crawl),
-                shard,
+            call = script_call(
                 "client_put",
+                replace(self.keys, crawl=crawl).queue(shard),
+                default_delay=self._delay_ms,
                 queue={"queue": list(queues), "urls": [len(some) for some in queues.values()]},
                 url={
                     "url": [row.url for row in some],
@@ -282,11 +297,15 @@ class ClientQueues:
 
     async def _delete(self, crawl: str, queue: str, before: int | str, urls: list[str]) -> int:
         keys = replace(self.keys, crawl=crawl)
-        call = self._call(keys, _shard(keys, queue), "client_delete", queue=queue, before=before, urls=urls)
+        call = script_call(
+            "client_delete",
+            keys.queue(_shard(keys, queue)),
+            default_delay=self._delay_ms,
+            queue=queue,
+            before=before,
+            urls=urls,
+        )
         return int(await self.engine.run(call))
-
-    def _call(self, keys: Keys, shard: int, script: str, **arguments: Any) -> Call:
-        return script_call(script, keys.queue(shard), default_delay=self._delay_ms, **arguments)
 
     @property
     def _delay_ms(self) -> int:

@@ -11,8 +11,8 @@
 --   #transit_ms       the time in transit
 --   #default_delay    ms between two deliveries of a queue without a delay of its own
 -- reply each
---   queue
---   urls              URL, record, URL, record...
+--   name              of the queue
+--   records           URL, record, URL, record...
 local now = now_ms()
 local MOST_LOOKED_AT = 1000
 local deliveries, given, looked_at = {}, 0, 0
@@ -81,7 +81,8 @@ local function deliver(name)
     redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
   end
   given = given + #some
-  deliveries[#deliveries + 1] = {name, records_of(records, some)}
+  records = records_of(records, some)
+  deliveries[#deliveries + 1] = {name, records}
   return nil, true
 end
 

@@ -7,9 +7,9 @@
 --   #start      position of the first queue
 --   #most       queues to read
 -- reply each
---   queue
---   urls        known URLs
---   waiting     URLs that wait for their date, or are due
+--   name        of the queue
+--   known       URLs
+--   later       URLs that wait for their date, or are due
 --   due         URLs that may be fetched now; 0 while the queue is blocked
 --   out         URLs in transit
 local now = now_ms()
@@ -22,6 +22,7 @@ for i, name in ipairs(names) do
   local due = redis.call('ZCOUNT', waiting, '-inf', now) + late
   local blocked = tonumber(redis.call('HGET', P .. 'client:queue:' .. name, 'blocked') or 0)
   if blocked > now then due = 0 end
-  rows[i] = {name, redis.call('HLEN', records), redis.call('ZCARD', waiting) + late, due, out}
+  local known, later = redis.call('HLEN', records), redis.call('ZCARD', waiting) + late
+  rows[i] = {name, known, later, due, out}
 end
 return rows

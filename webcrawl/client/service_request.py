@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from webcrawl.client.errors import ServiceProblem, ServiceUnreachable
+from webcrawl.errors import ServiceProblem, ServiceUnreachable
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _LONGEST_PAUSE = 30.0
 _LATER = (429, 503)
 
 
-class Exchange(NamedTuple, Generic[T]):
+class ServiceRequest(NamedTuple, Generic[T]):
     """A request, and the type of its answer. `again`: it may be sent twice, as it changes nothing."""
 
     method: str
@@ -46,22 +46,22 @@ def options(url: str, token: str, timeout: float) -> dict[str, Any]:
     return {"base_url": url.rstrip("/"), "headers": headers, "timeout": timeout, "trust_env": False}
 
 
-def arguments(exchange: Exchange[T], timeout: float) -> dict[str, Any]:
+def arguments(request: ServiceRequest[T], timeout: float) -> dict[str, Any]:
     """Returns the arguments of `httpx.Client.request`."""
-    given: dict[str, Any] = {"params": dict(exchange.params), "timeout": timeout + exchange.wait}
-    if exchange.body is not None:
+    given: dict[str, Any] = {"params": dict(request.params), "timeout": timeout + request.wait}
+    if request.body is not None:
         given |= {
-            "content": msgspec.json.encode(exchange.body),
+            "content": msgspec.json.encode(request.body),
             "headers": {"Content-Type": "application/json"},
         }
     return given
 
 
-def answer_of(exchange: Exchange[T], response: httpx.Response) -> T:
+def answer_of(request: ServiceRequest[T], response: httpx.Response) -> T:
     """Returns the answer; raises ServiceProblem."""
     check(response)
     try:
-        return msgspec.json.decode(response.content, type=exchange.answer)
+        return msgspec.json.decode(response.content, type=request.answer)
     except msgspec.MsgspecError as error:
         raise ServiceProblem(response.status_code, detail=f"the answer cannot be read: {error}") from error
 
@@ -85,7 +85,7 @@ def check(response: httpx.Response) -> None:
 
 
 def pause_before_retry(
-    exchange: Exchange[Any], failure: httpx.TransportError | httpx.Response, tries: int
+    request: ServiceRequest[Any], failure: httpx.TransportError | httpx.Response, tries: int
 ) -> float | None:
     """Returns the seconds to wait before a request is sent again, None if it is not."""
     if tries >= _TRIES:
@@ -98,7 +98,7 @@ def pause_before_retry(
         after = failure.headers.get("retry-after", "")
         return min(_LONGEST_PAUSE, float(after) if after.isascii() and after.isdigit() else 1.0) + backoff
     sent = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout)
-    return None if sent and not exchange.again else backoff
+    return None if sent and not request.again else backoff
 
 
 def unreachable(url: str, error: httpx.TransportError) -> ServiceUnreachable:

@@ -21,7 +21,10 @@ async def hear(engine: Engine, channel: str, heard: Callable[[bytes], None]) -> 
     """
     while not engine.is_cluster:
         try:
-            async with engine.client.pubsub(ignore_subscribe_messages=True) as messages:
+            async with (
+                engine.separate() as client,
+                client.pubsub(ignore_subscribe_messages=True) as messages,
+            ):
                 await messages.subscribe(channel)
                 async for message in messages.listen():
                     heard(message["data"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio
@@ -292,6 +293,27 @@ class Engine:
         """Whether any key of each group exists; the keys of a group are in one slot."""
         commands = [Command(group[0], ("EXISTS", *group)) for group in groups]
         return [number > 0 for number in _replies(["EXISTS"] * len(commands), await self._send(commands))]
+
+    @asynccontextmanager
+    async def separate(self) -> AsyncIterator[Any]:
+        """Opens a client with connections of its own, for calls that wait long; not for a cluster.
+
+        Those of the engine must not be lost there: their loss tells a worker that the engine may have been restarted.
+        """
+        if isinstance(self._group, SentinelPrimary):
+            group = SentinelPrimary(self._servers, {"max_connections": 1, **self._options})
+            try:
+                yield group.client
+            finally:
+                await group.close()
+            return
+        pool = self.client.connection_pool
+        options = {"max_connections": 1, "connection_class": pool.connection_class, **pool.connection_kwargs}
+        client = redis.asyncio.Redis.from_pool(ConnectionPool(**options))
+        try:
+            yield client
+        finally:
+            await client.aclose()
 
     async def close(self) -> None:
         if isinstance(self._group, SentinelPrimary):

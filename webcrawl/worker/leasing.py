@@ -260,9 +260,14 @@ class EngineWatch:
         """Whether the engine did not answer last."""
         return self._retries is not None
 
+    @property
+    def has_reconnected(self) -> bool:
+        """Whether `was_restarted` has to be called again: calls of another task may have noticed a loss."""
+        return self.engine.connections != self._connections
+
     async def was_restarted(self) -> bool:
         """Whether the engine was restarted or failed over since the last call of `restart_handled`."""
-        if self._doubted or self.engine.connections != self._connections:
+        if self._doubted or self.has_reconnected:
             self._doubted, self._connections = True, self.engine.connections
             self._latest = await self.engine.servers()
             self._known = self._known or self._latest

@@ -330,6 +330,8 @@ class Worker:
         await heartbeat.update_hold()
         if heartbeat.paused or heartbeat.holds:
             self.hosts.release_all()
+        elif self.engine.has_reconnected:
+            self._changed.set()  # a restarted engine may not know which hosts others use
         else:
             await self._update_permits()
             await self._leasing.lease()

@@ -35,7 +35,7 @@ GROUPS = {
     ),
     "Results": (
         *("page", "pages", "search", "copies", "export", "links", "graph", "mine"),
-        *("listen", "serve"),
+        *("listen", "serve", "mcp"),
     ),
     "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms", "urlfrontier"),
 }

@@ -36,6 +36,7 @@ USES = {
     "dashboard": ("starlette", "from webcrawl.commands.dashboard import check_libraries; check_libraries()"),
     "service": ("starlette", "from webcrawl.commands.serve import check_libraries; check_libraries()"),
     "client": ("httpx", "import webcrawl.client"),
+    "mcp": ("mcp", "from webcrawl.commands.mcp import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
     "urlfrontier": ("grpc", "from webcrawl.commands.urlfrontier import check_libraries; check_libraries()"),

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from webcrawl.client.answers import FetchedPage, FetchedPages, FetchError, PageParts
 from webcrawl.config import read
+from webcrawl.documents.values import counted
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
 from webcrawl.service.fetch import FetchOutcome, FetchRequest, LiveFetch
@@ -84,8 +85,8 @@ def operations(service: Service) -> Iterator[Operation]:
         path="/v1/pages",
         summary="Fetch up to 300 pages, or show what is stored and young enough",
         description="Pages are fetched as crawls do: politely, by robots.txt, and from no inner address. An answer "
-        "with status 202 lacks some; GET /v1/requests/{id} shows them later.",
-        role=Role.OPERATOR,
+        "with status 202 lacks some; GET /v1/requests/{id} shows them later. Only an operator has pages fetched: "
+        "a reader gets what is stored and young enough.",
         handle=endpoint.fetch,
         body=WantedPages,
         answers={200: FetchedPages, 202: FetchedPages},
@@ -121,6 +122,11 @@ class _FetchedPages:
         if not missing:
             fetch = LiveFetch("", request, set())
             return await self._answer(fetch, stored)
+        if call.caller.role is not Role.OPERATOR:
+            detail = (
+                f"not stored, or older than max_age: {counted(len(missing), 'page')}, such as {missing[0]}"
+            )
+            raise ApiProblem(ProblemKind.ROLE_MISSING, detail)
         fetch = await self.fetches.begin(
             call.caller, request, missing, related=frozenset(wanted.related), render=wanted.render
         )

@@ -19,7 +19,15 @@ except ImportError as error:
 
     raise missing("the client", "httpx", "client") from error
 
-from webcrawl.client.answers import FetchedPage, FetchError, PageEvent, PageParts, PageRecord
+from webcrawl.client.answers import (
+    FetchedPage,
+    FetchError,
+    PageEvent,
+    PageParts,
+    PageRecord,
+    SearchedPage,
+    SearchedPages,
+)
 from webcrawl.client.asynchronous import AsyncClient
 from webcrawl.client.blocking import Client
 from webcrawl.errors import ServiceProblem, ServiceUnreachable
@@ -32,6 +40,8 @@ __all__ = [
     "PageEvent",
     "PageParts",
     "PageRecord",
+    "SearchedPage",
+    "SearchedPages",
     "ServiceProblem",
     "ServiceUnreachable",
 ]

@@ -145,6 +145,38 @@ class FetchedPages(Struct):
     results: list[FetchedPage]
 
 
+class SearchedPage(Struct, omit_defaults=True):
+    """A page with the words of a search. `marks`: the start and end of each word in `snippet`, a part of the text.
+
+    `copies`: the URLs of some results that are copies of this page.
+    """
+
+    url: str
+    score: float
+    fetched_at: TimeText
+    title: str | None = None
+    description: str | None = None
+    author: str | None = None
+    language: str | None = None
+    mime_type: str | None = None
+    published_at: TimeText | None = None
+    snippet: str = ""
+    marks: list[tuple[int, int]] = []
+    copies: list[str] = []
+
+
+class SearchedPages(Struct):
+    """The results of a search, the best first.
+
+    `total` counts all, with copies. `has_all`: false if no page has all words, and the results have some of them.
+    """
+
+    total: int
+    has_all: bool
+    updated_at: Annotated[TimeText, Meta(description="When the index was last brought up to date.")]
+    results: list[SearchedPage]
+
+
 class QueuedURLs(Struct):
     """How many URLs were queued."""
 

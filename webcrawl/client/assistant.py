@@ -57,6 +57,13 @@ _MaxAge = Annotated[
 ]
 _Start = Annotated[int, Field(ge=0, description="How many to leave out: continues a truncated answer.")]
 _Length = Annotated[int, Field(ge=100, le=100_000, description="The most characters of the page.")]
+_Words = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=1_000, description='Words; a phrase is in quotes, and "-" leaves out a word.'
+    ),
+]
+_Results = Annotated[int, Field(ge=1, le=50, description="The most results.")]
 _Links = Annotated[int, Field(ge=1, le=_MOST_LINKS, description="The most links.")]
 _Fetches = Annotated[int, Field(ge=1, le=_MOST_FETCHES, description="The most fetches, the latest ones.")]
 
@@ -68,6 +75,7 @@ def assistant_server(client: AsyncClient) -> MCPServer[Any]:
         "webcrawl", instructions=_INSTRUCTIONS, version=VERSION, log_level="WARNING"
     )
     tools: list[tuple[Callable[..., Awaitable[str]], ToolAnnotations]] = [
+        (assistant.search_pages, _READS),
         (assistant.fetch_page, _FETCHES),
         (assistant.page_links, _FETCHES),
         (assistant.page_metadata, _READS),
@@ -101,6 +109,25 @@ class Assistant:
                 f"[No text ({page.mime_type}, {page.length or 0:,} bytes). {parts.problem}".strip() + "]"
             )
         return "\n".join(lines) + _passage(text, start, length)
+
+    async def search_pages(
+        self, words: _Words, host: str = "", language: str = "", start: _Start = 0, most: _Results = 10
+    ) -> str:
+        """Searches the stored pages for words, the best pages first: title, URL, date and a snippet of each.
+
+        `host` keeps pages of a host and its subdomains, `language` those in languages such as "en,de". Nothing is
+        fetched: other pages of the web are not searched.
+        """
+        results = await _answer(
+            self._client.search(words, host=host, language=language, start=start, limit=most),
+            self._client.url,
+        )
+        lines = [f"Results: {results.total:,}, in the index of {results.updated_at}."]
+        if not results.has_all:
+            lines.append("No page has all of these words.")
+        for number, page in enumerate(results.results, start + 1):
+            lines += ["", f"{number}. {page.title or page.url}", page.url, page.fetched_at, page.snippet]
+        return "\n".join(lines)
 
     async def page_links(
         self, url: _URL, max_age: _MaxAge = "", start: _Start = 0, most: _Links = 200

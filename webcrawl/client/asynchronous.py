@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from webcrawl.client import dialogues
-from webcrawl.client.answers import FetchedPage, PageEvent, PageRecord
+from webcrawl.client.answers import FetchedPage, PageEvent, PageRecord, SearchedPages
 from webcrawl.client.server_sent import EventStreamReader
 from webcrawl.client.service_request import (
     DEFAULT_URL,
@@ -100,6 +100,38 @@ class AsyncClient:
     async def pages(self, urls: Iterable[str], *, history: bool = False) -> dict[str, PageRecord]:
         """Returns what is stored about any number of pages, by URL as given. Others are left out."""
         return await self._hold(dialogues.pages(urls, history=history))
+
+    async def search(
+        self,
+        words: str,
+        *,
+        limit: int = 10,
+        start: int = 0,
+        host: str = "",
+        language: str = "",
+        type: str = "",
+        since: str = "",
+        until: str = "",
+        crawl: str = "",
+    ) -> SearchedPages:
+        """Searches the text of stored pages, in the index that `scrapy search --update` makes.
+
+        limit, start  how many results, at most 100, and how many of the best are left out
+        host          only pages of a host and its subdomains
+        language      only pages in these languages, such as "en,de"
+        type          only these MIME types, such as "text/html,image/*"
+        since, until  only pages fetched in this time: dates or times in UTC
+        crawl         only pages that this crawl fetched last
+        """
+        filters = {
+            "host": host,
+            "language": language,
+            "type": type,
+            "since": since,
+            "until": until,
+            "crawl": crawl,
+        }
+        return await self._hold(dialogues.search(words, limit=limit, start=start, filters=filters))
 
     async def put(
         self,

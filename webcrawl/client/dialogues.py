@@ -6,7 +6,14 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-from webcrawl.client.answers import FetchedPage, FetchedPages, PageRecord, QueuedURLs, StoredResults
+from webcrawl.client.answers import (
+    FetchedPage,
+    FetchedPages,
+    PageRecord,
+    QueuedURLs,
+    SearchedPages,
+    StoredResults,
+)
 from webcrawl.client.service_request import ServiceRequest, batches, page_path
 from webcrawl.errors import ServiceProblem
 
@@ -69,6 +76,16 @@ def _rest(request: str, deadline: float) -> Dialogue[dict[str, FetchedPage]]:
         answer: FetchedPages = yield ServiceRequest("GET", path, FetchedPages, params, wait=seconds)
         if answer.complete or time.monotonic() >= deadline:
             return {result.url: result for result in answer.results}
+
+
+def search(
+    words: str, *, limit: int, start: int, filters: Mapping[str, str | None]
+) -> Dialogue[SearchedPages]:
+    """Searches the text of stored pages."""
+    params = {"words": words, "limit": str(limit), "start": str(start)}
+    params |= {name: value for name, value in filters.items() if value}
+    results: SearchedPages = yield ServiceRequest("GET", "/v1/search", SearchedPages, params)
+    return results
 
 
 def put(urls: Iterable[str], wanted: Mapping[str, Any]) -> Dialogue[int]:

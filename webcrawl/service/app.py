@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from webcrawl.service import events, fetch_pages, queue_urls, read_pages
+from webcrawl.service import events, fetch_pages, queue_urls, read_pages, search_pages
 from webcrawl.service.gate import ServiceGate
 from webcrawl.service.openapi import openapi_document
 from webcrawl.service.operation import Operation, problem_response
@@ -24,6 +24,7 @@ from webcrawl.service.service import Service
 OperationsOf: TypeAlias = Callable[[Service], Iterable[Operation]]
 PARTS: Sequence[OperationsOf] = (
     read_pages.operations,
+    search_pages.operations,
     fetch_pages.operations,
     queue_urls.operations,
     events.operations,

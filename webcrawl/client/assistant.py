@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import getdoc
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -55,7 +56,13 @@ _MaxAge = Annotated[
         "0 fetches it now; empty means as the service is set.",
     ),
 ]
-_Start = Annotated[int, Field(ge=0, description="How many to leave out: continues a truncated answer.")]
+_Start = Annotated[
+    int,
+    Field(
+        ge=0,
+        description="How many characters, links or results to leave out, to continue a truncated answer.",
+    ),
+]
 _Length = Annotated[int, Field(ge=100, le=100_000, description="The most characters of the page.")]
 _Words = Annotated[
     str,
@@ -82,7 +89,7 @@ def assistant_server(client: AsyncClient) -> MCPServer[Any]:
         (assistant.page_history, _READS),
     ]
     for tool, hints in tools:
-        server.add_tool(tool, annotations=hints, structured_output=False)
+        server.add_tool(tool, description=getdoc(tool), annotations=hints, structured_output=False)
     return server
 
 

@@ -37,6 +37,10 @@ def test_tokens_and_roles_decide_what_is_answered(guarded: Served) -> None:
     assert refused.status_code == 401 and "Bearer" in refused.headers["www-authenticate"]
     assert client.get("/v1/pages/http:%2F%2Fa.org", headers=bearer(READER)).status_code == 404
     assert client.post("/v1/pages", json=body, headers=bearer(READER)).status_code == 403
+    for path in ("/v1/crawls", "/v1/jobs"):
+        assert client.get(path, headers=bearer(READER)).status_code == 200
+    for path in ("/v1/crawls", "/v1/crawls/broad:stop", "/v1/jobs/news:start"):
+        assert client.post(path, json={}, headers=bearer(READER)).status_code == 403
     answer = client.post("/v1/pages", json=body, headers=bearer(OPERATOR))
     assert answer.status_code == 202
     address = answer.headers["location"]

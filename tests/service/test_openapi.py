@@ -41,6 +41,8 @@ def check_all(schema: schemathesis.BaseSchema, service: Served, examples: int) -
             for given_values in (case.body, case.query):
                 if isinstance(given_values, dict) and is_long(given_values.get("wait")):
                     given_values["wait"] = 0
+            if case.operation.label == "POST /v1/crawls" and isinstance(case.body, dict):
+                case.body["spider"] = "none"  # no crawl starts
             response = case.call(base_url=service.url)
             assert response.status_code < 500, (response.status_code, response.content)
             # a schema cannot say which text is a URL

@@ -183,6 +183,94 @@ class QueuedURLs(Struct):
     queued: int
 
 
+class CrawlEntry(Struct, omit_defaults=True):
+    """A crawl in the list. `how`: why its last run ended. `queued`: its URLs that are queued or leased to workers."""
+
+    crawl: str
+    state: Annotated[str, Meta(description="running, holding, paused, stopped, finished, or empty.")]
+    pages: int
+    queued: int
+    started: TimeText | None = None
+    ended: TimeText | None = None
+    how: str | None = None
+
+
+class CrawlEntries(Struct):
+    """The crawls of the engine, of running jobs on the service's machine, and those that DATA_DIR has a summary of."""
+
+    crawls: list[CrawlEntry]
+
+
+class BusyHost(Struct, omit_defaults=True):
+    """A host with many URLs. `leased`: a worker asks it now. `next_attempt` is in seconds, of `waiting` URLs."""
+
+    host: str
+    queued: int
+    leased: bool
+    waiting: int = 0
+    next_attempt: float | None = None
+
+
+class CrawlDetails(Struct, omit_defaults=True):
+    """The state and the figures of a crawl: those of `scrapy status --json`.
+
+    `state` is as in the list, or `starting` if the service has started a process of which the engine knows nothing yet.
+    """
+
+    crawl: str
+    state: str
+    figures: dict[str, Any] = {}
+    busiest_hosts: list[BusyHost] = []
+    sunk_patterns: Annotated[
+        dict[str, Any], Meta(description="URL patterns whose pages gave little that is new.")
+    ] = {}
+    over_budget: Annotated[
+        dict[str, Any], Meta(description="Names and domains that have used up their budgets.")
+    ] = {}
+
+
+class SteeredCrawl(Struct):
+    """A crawl after a change. `workers` are those that run: they complete their running requests."""
+
+    crawl: str
+    state: str
+    workers: int
+
+
+class IterationEntry(Struct, omit_defaults=True):
+    """An iteration of a job. `due`: when it was wanted. `reason`: how it ended, or why it was not run."""
+
+    number: int
+    crawl: str
+    state: Annotated[str, Meta(description="WAITING, RUNNING, FINISHED, FAILED, SKIPPED, or STOPPED.")]
+    due: TimeText
+    started: TimeText | None = None
+    ended: TimeText | None = None
+    reason: str | None = None
+    queued: int = 0
+    processed: Annotated[int, Meta(description="The pages that were stored.")] = 0
+    stuck: int = 0
+
+
+class JobEntry(Struct, omit_defaults=True):
+    """A job: its schedule, when it fires next, and its latest iterations, the newest first."""
+
+    job: str
+    state: Annotated[str, Meta(description="ON, PAUSED, or OFF.")]
+    spider: str
+    cron: str
+    timezone: str = "UTC"
+    owner: str | None = None
+    following: TimeText | None = None
+    iterations: list[IterationEntry] = []
+
+
+class JobEntries(Struct):
+    """The jobs of the metadata database, by name."""
+
+    jobs: list[JobEntry]
+
+
 class PageEvent(Struct, omit_defaults=True):
     """A finished page, or a URL of the live lane that has none.
 

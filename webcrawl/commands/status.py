@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -49,22 +48,10 @@ class Command(OpenedCrawlCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.frontier.ledger import Ledger
-        from webcrawl.frontier.sunk_patterns import sunk_patterns
-        from webcrawl.web.overview import overview
+        from webcrawl.web.crawl_report import crawl_report
 
-        connection = opened.connection
         await opened.check_exists()
-        now = await overview(connection.crawl, connection.frontier)
-        report: dict[str, Any] = {"crawl": now.crawl, "state": now.state, **now.figures.as_dict()}
-        report["busiest_hosts"] = [
-            dataclasses.asdict(host) for host in await connection.frontier.hosts(opts.hosts)
-        ]
-        report["sunk_patterns"] = dataclasses.asdict(await sunk_patterns(connection.frontier, opts.hosts))
-        over = await Ledger(connection.engine, connection.keys).over(opts.hosts)
-        report["over_budget"] = dataclasses.asdict(over) | {
-            "worst": [(owner.owner, owner.hosts, str(owner.spending)) for owner in over.worst]
-        }
+        report = await crawl_report(opened.connection, opts.hosts)
         if opts.json:
             print(json.dumps(report, indent=2))
         else:

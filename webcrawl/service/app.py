@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from webcrawl.service import events, fetch_pages, queue_urls, read_pages, search_pages
+from webcrawl.service import crawls, events, fetch_pages, jobs, queue_urls, read_pages, search_pages
 from webcrawl.service.gate import ServiceGate
 from webcrawl.service.openapi import openapi_document
 from webcrawl.service.operation import Operation, problem_response
@@ -28,6 +28,8 @@ PARTS: Sequence[OperationsOf] = (
     fetch_pages.operations,
     queue_urls.operations,
     events.operations,
+    crawls.operations,
+    jobs.operations,
 )
 """The parts of the API, in the order of its document."""
 

@@ -91,7 +91,8 @@ class Crawls:
         self._engine = engine
         self._settings = settings
         self._opened: dict[str, OpenedCrawl] = {}
-        self._own = OwnEngines(lambda: running_here(settings))
+        self.own = OwnEngines(lambda: running_here(settings))
+        """The iterations on this machine that have engines of their own."""
         self._overviews = Overviews(engine.connection)
 
     @property
@@ -101,20 +102,20 @@ class Crawls:
 
     async def names(self) -> list[str]:
         """Returns the CRAWL_ID of each crawl, including iterations on this machine with their own engines."""
-        own = [opened.connection.keys.crawl for opened in await self._own.all()]
+        own = [opened.connection.keys.crawl for opened in await self.own.all()]
         return [*await self._engine.connection.crawls(), *own]
 
     async def overviews(self) -> list[Overview]:
         """Returns the overviews of these crawls: running crawls first, then sorted by name."""
         known = await self._overviews.all()
-        for opened in await self._own.all():
+        for opened in await self.own.all():
             with suppress(*UNAVAILABLE):  # the crawl and its engine have just ended
                 known.append(await overview(opened.connection.crawl, opened.connection.frontier))
         return sorted(known, key=lambda overview: (not overview.is_alive, overview.crawl))
 
     async def close(self) -> None:
         """Closes the connections to engines of iterations."""
-        await self._own.close()
+        await self.own.close()
 
     async def opened(self, crawl: str) -> OpenedCrawl | None:
         """Returns a crawl by its name; None if there is no such crawl."""
@@ -129,7 +130,7 @@ class Crawls:
         # also for a known crawl: it may have been deleted, and begun again with other shards
         if not await opened.connection.adopt_layout():
             self._opened.pop(crawl, None)
-            return await self._own.opened(crawl)
+            return await self.own.opened(crawl)
         self._opened[crawl] = opened
         return opened
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,51 +13,14 @@ from starlette.responses import Response
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, NoSuchPage
-from webcrawl.jobs.definition import Definition
+from webcrawl.errors import NoSuchPage
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
-from webcrawl.jobs.store import JobStore
 from webcrawl.web.job_store import job_store, metadata_uri, with_job
 from webcrawl.web.page import DashboardPage, View
+from webcrawl.web.shown_jobs import HISTORY, Shown, shown_job, shown_jobs
 
 page = DashboardPage("jobs", "Jobs", of_crawl=False)
-_STRIP = 30
-_HISTORY = 200
 _STUCK = 100
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A job with its latest iterations, the newest first."""
-
-    job: Job
-    iterations: list[Iteration]
-    following: datetime | None
-    """When the job fires next; None if it is not on."""
-
-    @property
-    def current(self) -> Iteration | None:
-        """The running iteration, or else the next waiting iteration."""
-        active = [iteration for iteration in reversed(self.iterations) if iteration.state in ACTIVE]
-        return next(
-            (iteration for iteration in active if iteration.started is not None),
-            active[0] if active else None,
-        )
-
-    @property
-    def waiting(self) -> list[Iteration]:
-        """The iterations that wait for `current`, the oldest first."""
-        now = self.current
-        return [
-            iteration
-            for iteration in reversed(self.iterations)
-            if iteration.state in ACTIVE and iteration is not now
-        ]
-
-    @property
-    def past(self) -> list[Iteration]:
-        """The iterations that have ended, the oldest first."""
-        return [iteration for iteration in reversed(self.iterations) if iteration.state not in ACTIVE]
 
 
 @page.get()
@@ -81,7 +43,7 @@ async def parts(view: View) -> Mapping[str, str]:
 @page.get("{job}")
 async def history(view: View) -> Response:
     name, uri = view.request.path_params["job"], metadata_uri(view.settings)
-    listed, jobs = await asyncio.to_thread(lambda: (_job(uri, name), shown_jobs(uri)))
+    listed, jobs = await asyncio.to_thread(lambda: (shown_job(uri, name), shown_jobs(uri)))
     return view.render("job.html", listed=listed, shown=_shown(jobs), crawls=await crawls_here(view))
 
 
@@ -126,11 +88,11 @@ async def off(view: View) -> Response:
 
 async def iteration_of(view: View) -> tuple[Shown, Iteration]:
     """Returns the job in the address and the iteration of the query; raises NoSuchPage."""
-    listed = await asyncio.to_thread(_job, metadata_uri(view.settings), view.request.path_params["job"])
+    listed = await asyncio.to_thread(shown_job, metadata_uri(view.settings), view.request.path_params["job"])
     number = view.query.get("iteration", "")
     iteration = next((each for each in listed.iterations if str(each.number) == number), None)
     if iteration is None:
-        raise NoSuchPage(f"job {listed.job.name!r} has no iteration {number!r} among its latest {_HISTORY}")
+        raise NoSuchPage(f"job {listed.job.name!r} has no iteration {number!r} among its latest {HISTORY}")
     return listed, iteration
 
 
@@ -173,40 +135,6 @@ async def _change(view: View, work: Any) -> None:
 def settings_of(view: View, job: Job, iteration: Iteration) -> Settings:
     """Returns the settings that locate the stores of an iteration."""
     return with_job(view.crawls.settings_of(iteration.crawl), job, iteration)
-
-
-def shown_jobs(uri: str | None) -> list[Shown]:
-    """Returns the jobs of a database with their latest iterations, including all that have not ended."""
-    if uri is None:
-        return []
-    store = job_store(uri)
-    return [Shown(job, _latest(store, job.name, _STRIP), _following(job)) for job in store.jobs()]
-
-
-def _job(uri: str | None, name: str) -> Shown:
-    if uri is None:
-        raise NoSuchPage(f"there is no job {name!r}")
-    store = job_store(uri)
-    if name not in (known := [job.name for job in store.jobs()]):
-        raise NoSuchPage(f"there is no job {name!r}" + (f"; there are: {', '.join(known)}" if known else ""))
-    job = store.job(name)
-    return Shown(job, _latest(store, name, _HISTORY), _following(job))
-
-
-def _latest(store: JobStore, name: str, number: int) -> list[Iteration]:
-    """Returns the latest iterations of a job, and older iterations that have not ended."""
-    latest = store.iterations(name, number)
-    known = {iteration.id for iteration in latest}
-    return [*latest, *(iteration for iteration in store.active(name) if iteration.id not in known)]
-
-
-def _following(job: Job) -> datetime | None:
-    if job.state != JobState.ON:
-        return None
-    try:
-        return Definition.of(job.definition).schedule.after(datetime.now(UTC))
-    except CrawlError:  # a newer version may have stored the definition
-        return None
 
 
 def _stuck(uri: str | None, crawl: str, query: Mapping[str, str]) -> list[StuckPage]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import time
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from starlette.responses import Response
 
 from webcrawl.config import StoreConfig
-from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import CrawlError, NoSuchPage, StoreError
+from webcrawl.errors import NoSuchPage, StoreError
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Job, JobState
 from webcrawl.web.crawl_form import CrawlForm
 from webcrawl.web.crawl_settings import LIMITS, MORE
 from webcrawl.web.job_store import job_store, metadata_uri
-from webcrawl.web.overview import overview
 from webcrawl.web.page import DashboardPage, View
+from webcrawl.web.started import has_begun, state_of
 
 page = DashboardPage("start", "Start", of_crawl=False, for_operators=True)
 
@@ -52,7 +49,7 @@ async def check(view: View) -> Response:
         form=form,
         command=view.site.starter.command(form.crawl, form.definition),
         folder=view.site.starter.folder,
-        known=None if form.is_job else await _state(view, form.crawl),
+        known=None if form.is_job else await state_of(view.crawls, form.crawl),
         following=following,
     )
 
@@ -69,7 +66,7 @@ async def run(view: View) -> Response:
     if not form.problems and form.definition is not None:
         try:
             await asyncio.to_thread(starter.start, form.crawl, form.definition)
-            if await _has_begun(view, form.crawl):
+            if await has_begun(view.crawls, starter, form.crawl, _START_SECONDS):
                 return view.done(f"Crawl {form.crawl} has started.", f"/crawls/{form.crawl}")
         except StoreError as error:
             form.add("", str(error))
@@ -114,7 +111,7 @@ async def _checked(view: View) -> CrawlForm:
     form = CrawlForm.of(view.form, await _base(view))
     await asyncio.to_thread(form.check, view.site.starter.check)
     if not form.is_job:
-        if view.site.starter.is_running(form.crawl) or await _state(view, form.crawl, alive=True):
+        if view.site.starter.is_running(form.crawl) or await state_of(view.crawls, form.crawl, alive=True):
             form.add("crawl", f"crawl {form.crawl!r} is running: name another one, or stop it first")
     elif not form.fields["job"] and await asyncio.to_thread(_exists, view, form.values["name"]):
         form.add("name", f"there is a job {form.values['name']!r}: edit it, or name another one")
@@ -149,28 +146,3 @@ def _exists(view: View, name: str) -> bool:
 def _version(job: Job) -> str:
     """Returns what changes with the definition of a job."""
     return hashlib.sha256(json.dumps(job.definition, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-async def _state(view: View, crawl: str, *, alive: bool = False) -> str | None:
-    """Returns the state of a crawl; None if there is none, or if it must be `alive` and is not."""
-    with suppress(*UNAVAILABLE, CrawlError):
-        opened = await view.crawls.opened(crawl)
-        if opened is not None:
-            now = await overview(opened.connection.crawl, opened.connection.frontier)
-            return now.state if now.is_alive or not alive else None
-    return None
-
-
-async def _has_begun(view: View, crawl: str) -> bool:
-    """Waits until the engine knows the crawl, and a worker of it is alive or has ended in order."""
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until:
-        ended = not view.site.starter.is_running(crawl)
-        if ended and view.site.starter.failure(crawl):
-            return False
-        if await _state(view, crawl, alive=not ended):
-            return True
-        if ended:
-            return False
-        await asyncio.sleep(0.2)
-    return False

@@ -11,6 +11,7 @@ import pytest
 from tests.service.conftest import HOME, OTHER
 from tests.service.served import START_SECONDS, Served
 from tests.web import LocalWeb
+from webcrawl.client import Client, ServiceProblem, SteeredCrawl
 
 CRAWL = "of-the-api"
 
@@ -47,22 +48,19 @@ def test_a_crawl_is_started_paused_resumed_and_stopped(service: Served, long_cra
     started = client.post("/v1/crawls", json=long_crawl | {"wait": 60})
     assert started.status_code == 201, started.text
     assert started.headers["location"] == f"/v1/crawls/{CRAWL}" and started.json()["state"] == "running"
-    again = client.post("/v1/crawls", json=long_crawl)
-    assert again.status_code == 409 and f"crawl '{CRAWL}' is running" in again.json()["detail"]
     wait_until(lambda: state(service)["figures"]["pages"] and state(service)["busiest_hosts"])
     running = listed(service)
     assert running["state"] == "running" and running["queued"] and "started" in running
 
-    for verb, expected in (
-        ("pause", "paused"),
-        ("pause", "paused"),
-        ("resume", "running"),
-        ("resume", "running"),
-    ):
-        steered = client.post(f"/v1/crawls/{CRAWL}:{verb}")
-        assert steered.json() == {"crawl": CRAWL, "state": expected, "workers": 1}
-        assert state(service)["state"] == listed(service)["state"] == expected
-    assert client.post(f"/v1/crawls/{CRAWL}:stop").json()["workers"] == 1
+    with Client(service.url) as steering:
+        with pytest.raises(ServiceProblem, match="is running") as caught:
+            steering.start_crawl(long_crawl["urls"], crawl=CRAWL, settings=long_crawl["settings"])
+        assert caught.value.kind == "conflict"
+        for change, expected in ((steering.pause_crawl, "paused"), (steering.resume_crawl, "running")):
+            assert change(CRAWL) == change(CRAWL) == SteeredCrawl(CRAWL, expected, 1)
+            assert {crawl.crawl: crawl.state for crawl in steering.crawls()}[CRAWL] == expected
+            assert steering.crawl(CRAWL).state == expected
+        assert steering.stop_crawl(CRAWL).workers == 1
     wait_until(lambda: state(service)["state"] == "stopped")
     assert client.post(f"/v1/crawls/{CRAWL}:stop").json() == {
         "crawl": CRAWL,
@@ -81,6 +79,7 @@ def test_a_crawl_is_started_paused_resumed_and_stopped(service: Served, long_cra
         ({"urls": ["@/etc/passwd"]}, "'@/etc/passwd' is not a URL of"),
         ({"urls": ["http://a.org/\nhttp://b.org/"]}, "urls: 'http://a.org/"),
         ({"urls": ["# comment"]}, "urls: '# comment' is not a URL"),
+        ({"urls": [f"http://a.org/{'a' * 8_000}"] * 9}, "urls: there are more than 65,536 characters"),
         ({"spider": "none"}, "spider: "),
         ({"crawl": "../other"}, "crawl: "),
         ({"scope": "/etc"}, "scope: "),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tests.service.served import Served
+from webcrawl.client import AsyncClient, ServiceProblem
 from webcrawl.jobs.store import JobStore
 
 
@@ -27,14 +31,21 @@ def test_jobs_are_listed_paused_resumed_and_started(
     assert (job["job"], job["state"], job["cron"], job["owner"]) == ("news", "ON", "0 6 * * *", "desk")
     assert datetime.fromisoformat(job["following"]) > datetime.now(UTC) and "secret" not in listed.text
 
-    paused = client.post("/v1/jobs/news:pause").json()
-    assert paused["state"] == "PAUSED" and "following" not in paused
-    assert client.post("/v1/jobs/news:resume").json()["state"] == "ON"
-    (iteration,) = client.post("/v1/jobs/news:start").json()["iterations"]
-    assert (iteration["number"], iteration["state"]) == (1, "WAITING") and iteration["crawl"].startswith(
-        "news-"
-    )
+    asyncio.run(asyncio.wait_for(steer(str(client.base_url)), 100))
     again = client.post("/v1/jobs/news:start")
     assert again.status_code == 409 and "waits already" in again.json()["detail"]
     unknown = client.post("/v1/jobs/old:start")
     assert unknown.status_code == 404 and "there is no job 'old'; there are: news" in unknown.json()["detail"]
+
+
+async def steer(url: str) -> None:
+    async with AsyncClient(url) as client:
+        paused = await client.pause_job("news")
+        assert paused.state == "PAUSED" and paused.following is None
+        assert (await client.resume_job("news")).state == "ON"
+        (iteration,) = (await client.start_job("news")).iterations
+        assert (iteration.number, iteration.state) == (1, "WAITING") and iteration.crawl.startswith("news-")
+        (job,) = await client.jobs()
+        assert job.iterations == [iteration]
+        with pytest.raises(ServiceProblem, match="there is no crawl 'nowhere'"):
+            await client.crawl("nowhere")

@@ -20,13 +20,18 @@ except ImportError as error:
     raise missing("the client", "httpx", "client") from error
 
 from webcrawl.client.answers import (
+    CrawlDetails,
+    CrawlEntry,
     FetchedPage,
     FetchError,
+    IterationEntry,
+    JobEntry,
     PageEvent,
     PageParts,
     PageRecord,
     SearchedPage,
     SearchedPages,
+    SteeredCrawl,
 )
 from webcrawl.client.asynchronous import AsyncClient
 from webcrawl.client.blocking import Client
@@ -35,8 +40,12 @@ from webcrawl.errors import ServiceProblem, ServiceUnreachable
 __all__ = [
     "AsyncClient",
     "Client",
-    "FetchError",
+    "CrawlDetails",
+    "CrawlEntry",
     "FetchedPage",
+    "FetchError",
+    "IterationEntry",
+    "JobEntry",
     "PageEvent",
     "PageParts",
     "PageRecord",
@@ -44,4 +53,5 @@ __all__ = [
     "SearchedPages",
     "ServiceProblem",
     "ServiceUnreachable",
+    "SteeredCrawl",
 ]

@@ -10,7 +10,16 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from webcrawl.client import dialogues
-from webcrawl.client.answers import FetchedPage, PageEvent, PageRecord, SearchedPages
+from webcrawl.client.answers import (
+    CrawlDetails,
+    CrawlEntry,
+    FetchedPage,
+    JobEntry,
+    PageEvent,
+    PageRecord,
+    SearchedPages,
+    SteeredCrawl,
+)
 from webcrawl.client.server_sent import EventStreamReader
 from webcrawl.client.service_request import (
     DEFAULT_URL,
@@ -151,6 +160,63 @@ class Client:
         """
         wanted = dialogues.queued_of(crawl=crawl, tag=tag, level=level, max_age=max_age, meta=meta)
         return self._hold(dialogues.put(urls, wanted))
+
+    def crawls(self) -> list[CrawlEntry]:
+        """Returns the crawls of the service's engine, and those that its DATA_DIR has a summary of."""
+        return self._hold(dialogues.crawls())
+
+    def crawl(self, name: str) -> CrawlDetails:
+        """Returns the state and the figures of a crawl."""
+        return self._hold(dialogues.crawl(name))
+
+    def start_crawl(
+        self,
+        urls: Iterable[str] = (),
+        *,
+        crawl: str = "",
+        spider: str = "",
+        scope: str = "",
+        settings: Mapping[str, Any] | None = None,
+        wait: float = 30.0,
+    ) -> CrawlDetails:
+        """Starts a crawl with up to 300 URLs, or continues one, on the machine of the service.
+
+        crawl     its name; by default that of the URLs
+        spider    by default "broad"
+        scope     which links are followed: "path", "host", "domain" or "web"
+        settings  limits and switches, such as CRAWL_MAX_PAGES
+        wait      seconds, at most 60; the state of a crawl that has no worker by then is "starting"
+        """
+        wanted = dialogues.new_crawl_of(urls, crawl=crawl, spider=spider, scope=scope, settings=settings)
+        return self._hold(dialogues.start_crawl(wanted, wait))
+
+    def pause_crawl(self, name: str) -> SteeredCrawl:
+        """Pauses the workers of a crawl until it is resumed."""
+        return self._hold(dialogues.steer_crawl(name, "pause"))
+
+    def resume_crawl(self, name: str) -> SteeredCrawl:
+        """Continues a paused crawl."""
+        return self._hold(dialogues.steer_crawl(name, "resume"))
+
+    def stop_crawl(self, name: str) -> SteeredCrawl:
+        """Ends the workers of a crawl; its queue stays."""
+        return self._hold(dialogues.steer_crawl(name, "stop"))
+
+    def jobs(self) -> list[JobEntry]:
+        """Returns the jobs with their latest iterations."""
+        return self._hold(dialogues.jobs())
+
+    def pause_job(self, name: str) -> JobEntry:
+        """Pauses a job: it does not fire, and a running iteration goes on."""
+        return self._hold(dialogues.steer_job(name, "pause"))
+
+    def resume_job(self, name: str) -> JobEntry:
+        """Lets a job fire again."""
+        return self._hold(dialogues.steer_job(name, "resume"))
+
+    def start_job(self, name: str) -> JobEntry:
+        """Adds an iteration to a job, which starts as soon as a scheduler has room."""
+        return self._hold(dialogues.steer_job(name, "start"))
 
     def events(
         self, *, crawl: str = "", tag: str = "", host: str = "", pattern: str = "", after: str = ""

@@ -7,14 +7,20 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from webcrawl.client.answers import (
+    CrawlDetails,
+    CrawlEntries,
+    CrawlEntry,
     FetchedPage,
     FetchedPages,
+    JobEntries,
+    JobEntry,
     PageRecord,
     QueuedURLs,
     SearchedPages,
+    SteeredCrawl,
     StoredResults,
 )
-from webcrawl.client.service_request import ServiceRequest, batches, page_path
+from webcrawl.client.service_request import ServiceRequest, batches, named_path, page_path
 from webcrawl.errors import ServiceProblem
 
 T = TypeVar("T")
@@ -98,6 +104,46 @@ def put(urls: Iterable[str], wanted: Mapping[str, Any]) -> Dialogue[int]:
     return queued
 
 
+def crawls() -> Dialogue[list[CrawlEntry]]:
+    """Lists the crawls."""
+    answer: CrawlEntries = yield ServiceRequest("GET", "/v1/crawls", CrawlEntries)
+    return answer.crawls
+
+
+def crawl(name: str) -> Dialogue[CrawlDetails]:
+    """Reads the figures of a crawl."""
+    details: CrawlDetails = yield ServiceRequest("GET", named_path("crawls", name), CrawlDetails)
+    return details
+
+
+def start_crawl(wanted: Mapping[str, Any], wait: float) -> Dialogue[CrawlDetails]:
+    """Starts a crawl."""
+    body = {**wanted, "wait": min(_LONGEST_WAIT, wait)}
+    details: CrawlDetails = yield ServiceRequest(
+        "POST", "/v1/crawls", CrawlDetails, body=body, again=False, wait=body["wait"]
+    )
+    return details
+
+
+def steer_crawl(name: str, verb: str) -> Dialogue[SteeredCrawl]:
+    """Pauses, resumes or stops a crawl: `verb`."""
+    steered: SteeredCrawl = yield ServiceRequest("POST", named_path("crawls", name, verb), SteeredCrawl)
+    return steered
+
+
+def jobs() -> Dialogue[list[JobEntry]]:
+    """Lists the jobs."""
+    answer: JobEntries = yield ServiceRequest("GET", "/v1/jobs", JobEntries)
+    return answer.jobs
+
+
+def steer_job(name: str, verb: str) -> Dialogue[JobEntry]:
+    """Pauses, resumes or starts a job: `verb`."""
+    again = verb != "start"
+    job: JobEntry = yield ServiceRequest("POST", named_path("jobs", name, verb), JobEntry, again=again)
+    return job
+
+
 def wanted_of(
     *, max_age: float | str | None, parts: Iterable[str], related: Iterable[str], render: bool
 ) -> dict[str, Any]:
@@ -111,6 +157,14 @@ def queued_of(
 ) -> dict[str, Any]:
     """Returns the fields of a request to queue URLs."""
     wanted = {"crawl": crawl, "tag": tag, "level": level, "max_age": max_age, "meta": meta}
+    return {name: value for name, value in wanted.items() if value not in (None, "")}
+
+
+def new_crawl_of(
+    urls: Iterable[str], *, crawl: str, spider: str, scope: str, settings: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Returns the fields of a request to start a crawl."""
+    wanted = {"urls": list(urls), "crawl": crawl, "spider": spider, "scope": scope, "settings": settings}
     return {name: value for name, value in wanted.items() if value not in (None, "")}
 
 

@@ -111,6 +111,11 @@ def page_path(url: str) -> str:
     return f"/v1/pages/{quote(url, safe='')}"
 
 
+def named_path(kind: str, name: str, verb: str = "") -> str:
+    """Returns the path of a crawl or job, or of a change of it: named_path("crawls", "books", "pause")."""
+    return f"/v1/{kind}/{quote(name, safe='')}" + (f":{verb}" if verb else "")
+
+
 def batches(urls: Iterable[str]) -> list[Sequence[str]]:
     """Returns URLs, each once, in groups of a request's size."""
     each = list(dict.fromkeys(urls))

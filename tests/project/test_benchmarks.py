@@ -38,7 +38,14 @@ from benchmarks.sites import Site
 
 
 def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0) -> Run:
-    return Run(Got(pages, 0, 0, seconds, 40.0, 110.0, 3, (1.0, 1.1, 1.3, 2.0), 5.0), 0, crawler_cpu, engine_cpu, 100.0, 10.0)
+    return Run(
+        Got(pages, 0, 0, seconds, 40.0, 110.0, 3, (1.0, 1.1, 1.3, 2.0), 5.0),
+        0,
+        crawler_cpu,
+        engine_cpu,
+        100.0,
+        10.0,
+    )
 
 
 def test_figures_are_medians_minus_the_start_up_cost() -> None:

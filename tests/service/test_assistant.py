@@ -22,7 +22,7 @@ from tests.web import LocalWeb, Reply
 from webcrawl.commands.mcp import read_token, service_url
 from webcrawl.errors import ConfigurationError
 
-FETCHING = {"fetch_page", "page_links"}
+FETCHING = {"fetch_page", "page_links", "crawl_site"}
 OPERATOR, READER = "operator-token-0123456789", "reader-token-0123456789"
 
 
@@ -67,7 +67,7 @@ def test_tools_fetch_and_read_pages(service: Served, web: LocalWeb) -> None:
     async def ask() -> None:
         async with assistant("--service", service.url) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(tools) == {*FETCHING, "search_pages", "page_metadata", "page_history"}
+            assert set(tools) == {*FETCHING, "search_pages", "page_metadata", "page_history", "crawl_state"}
             assert all(tool.description and "  " not in tool.description for tool in tools.values())
             reading = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
             assert reading == set(tools) - FETCHING
@@ -98,6 +98,30 @@ def test_tools_fetch_and_read_pages(service: Served, web: LocalWeb) -> None:
             assert json.loads(history.splitlines()[1])["status"] == 200
 
     limited(ask())
+
+
+def test_a_site_is_crawled(service: Served, web: LocalWeb) -> None:
+    page = web.put(HOME, "/site/", '<title>Site</title><a href="/site/a">a</a><a href="/outside">o</a>')
+    inner = web.put(HOME, "/site/a", "<title>Inner</title>")
+
+    async def ask() -> None:
+        async with assistant("--service", service.url) as client:
+            worked, answer = await call(client, "crawl_site", url=page, scope="path", most_pages=10)
+            assert worked, answer
+            name = answer.split()[1]
+            while True:
+                worked, answer = await call(client, "crawl_state", crawl=name)
+                if worked and json.loads(answer)["state"] == "finished":
+                    break
+                await asyncio.sleep(0.3)
+            assert json.loads((await call(client, "page_metadata", url=inner))[1])["crawl"] == name
+            worked, answer = await call(client, "crawl_state", crawl="nowhere")
+            assert not worked and "there is no crawl 'nowhere'" in answer
+            worked, answer = await call(client, "crawl_site", url=page, most_pages=0)
+            assert not worked and "most_pages" in answer
+
+    limited(ask())
+    assert web.url(HOME, "/outside") not in web.urls()
 
 
 def test_what_cannot_be_had_is_said_in_words(service: Served) -> None:
@@ -134,6 +158,8 @@ def test_a_token_of_a_reader_fetches_nothing(
             assert worked and "Title: Stored" in answer
             worked, answer = await call(client, "fetch_page", url=never)
             assert not worked and "role of this token" in answer and f"such as {never}" in answer
+            worked, answer = await call(client, "crawl_site", url=never)
+            assert not worked and "role of this token" in answer
         async with assistant("--service", guarded.url, WEBCRAWL_TOKEN="wrong") as client:
             worked, answer = await call(client, "page_history", url=stored)
             assert not worked and "needs a valid token" in answer

@@ -78,6 +78,13 @@ def test_urls_go_into_the_queue_of_a_crawl_once(client: Client) -> None:
     assert "there is no crawl 'nowhere'" in str(caught.value) and caught.value.request_id
 
 
+def test_wrong_crawls_are_named(client: Client) -> None:
+    with pytest.raises(ServiceProblem, match="there is no crawl 'no where'"):
+        client.crawl("no where")
+    with pytest.raises(ServiceProblem, match="settings: 'UNKNOWN' is not one of"):
+        client.start_crawl(["http://127.0.1.9/"], settings={"UNKNOWN": 1})
+
+
 def test_the_async_client_does_the_same(service: Served, web: LocalWeb) -> None:
     urls = [web.put(HOME, f"/async/{number}", f"<title>{number}</title>") for number in range(3)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import getdoc
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from mcp.server.mcpserver import MCPServer
@@ -30,9 +30,7 @@ _MOST_LINKS = 1_000
 _MOST_FETCHES = 200
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 # a fetched page is stored, and its site is asked
-_FETCHES = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True
-)
+_FETCHES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
 _REASONS = {
     "robots": "robots.txt or the site disallows it, or robots.txt cannot be read",
     "guard": "its address is inside a network that the service may not ask",
@@ -71,6 +69,9 @@ _Words = Annotated[
     ),
 ]
 _Results = Annotated[int, Field(ge=1, le=50, description="The most results.")]
+_Scope = Literal["path", "host", "domain"]
+_Pages = Annotated[int, Field(ge=1, le=1_000, description="The crawl ends after so many pages.")]
+_Crawl = Annotated[str, Field(min_length=1, max_length=128, description="The name of the crawl.")]
 _Links = Annotated[int, Field(ge=1, le=_MOST_LINKS, description="The most links.")]
 _Fetches = Annotated[int, Field(ge=1, le=_MOST_FETCHES, description="The most fetches, the latest ones.")]
 
@@ -87,6 +88,8 @@ def assistant_server(client: AsyncClient) -> MCPServer[Any]:
         (assistant.page_links, _FETCHES),
         (assistant.page_metadata, _READS),
         (assistant.page_history, _READS),
+        (assistant.crawl_site, _FETCHES),
+        (assistant.crawl_state, _READS),
     ]
     for tool, hints in tools:
         server.add_tool(tool, description=getdoc(tool), annotations=hints, structured_output=False)
@@ -169,6 +172,23 @@ class Assistant:
         )
         return "\n".join([head, *map(_json, earlier)])
 
+    async def crawl_site(self, url: _URL, scope: _Scope = "host", most_pages: _Pages = 100) -> str:
+        """Starts a crawl that follows the links of a site, politely, and goes on after this answer.
+
+        `scope`: links are followed in the folder of the URL (path), on its host, or in its registered domain.
+        The answer has the name of the crawl, for crawl_state. A crawl of this name that has ended is continued.
+        fetch_page reads what it has stored.
+        """
+        started = self._client.start_crawl([url], scope=scope, settings={"CRAWL_MAX_PAGES": most_pages})
+        details = await _answer(started, self._client.url)
+        return f"Crawl {details.crawl} is {details.state}."
+
+    async def crawl_state(self, crawl: _Crawl) -> str:
+        """Returns the state and the figures of a crawl, such as its pages and queued URLs, as JSON."""
+        details = await _answer(self._client.crawl(crawl), self._client.url)
+        figures = {"crawl": details.crawl, "state": details.state, **details.figures}
+        return _passage(_json(figures), 0, _MOST_METADATA)
+
     async def _fetch(self, url: str, max_age: str, parts: Sequence[str]) -> tuple[PageRecord, PageParts]:
         result = await _answer(
             self._client.fetch(url, max_age=max_age or None, wait=_WAIT, parts=parts), self._client.url
@@ -215,5 +235,5 @@ def _passage(text: str, start: int, length: int) -> str:
     return f"{text[start:end]}\n\n[Truncated: {len(text):,} characters; start={end} continues.]"
 
 
-def _json(record: msgspec.Struct) -> str:
+def _json(record: object) -> str:
     return msgspec.json.encode(record).decode()

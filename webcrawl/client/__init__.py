@@ -21,10 +21,7 @@ except ImportError as error:
 
 from webcrawl.client.answers import (
     CrawlDetails,
-<<<<<<< HEAD
     CrawlEntry,
-=======
->>>>>>> aa6ece05 (Start crawls from the clients and from an assistant)
     FetchedPage,
     FetchError,
     IterationEntry,
@@ -44,11 +41,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "CrawlDetails",
-<<<<<<< HEAD
     "CrawlEntry",
-=======
-    "FetchError",
->>>>>>> aa6ece05 (Start crawls from the clients and from an assistant)
     "FetchedPage",
     "FetchError",
     "IterationEntry",

@@ -10,7 +10,6 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from webcrawl.client import dialogues
-<<<<<<< HEAD
 from webcrawl.client.answers import (
     CrawlDetails,
     CrawlEntry,
@@ -21,9 +20,6 @@ from webcrawl.client.answers import (
     SearchedPages,
     SteeredCrawl,
 )
-=======
-from webcrawl.client.answers import CrawlDetails, FetchedPage, PageEvent, PageRecord, SearchedPages
->>>>>>> aa6ece05 (Start crawls from the clients and from an assistant)
 from webcrawl.client.server_sent import EventStreamReader
 from webcrawl.client.service_request import (
     DEFAULT_URL,
@@ -145,29 +141,6 @@ class Client:
             "crawl": crawl,
         }
         return self._hold(dialogues.search(words, limit=limit, start=start, filters=filters))
-
-    def start_crawl(
-        self,
-        urls: Iterable[str],
-        *,
-        crawl: str = "",
-        scope: str = "",
-        settings: Mapping[str, Any] | None = None,
-        wait: float = 30.0,
-    ) -> CrawlDetails:
-        """Starts a crawl from up to 300 URLs, or continues it, as a process on the machine of the service.
-
-        crawl     its name, by default that of the URLs
-        scope     which links are followed: path, host, domain, or web
-        settings  those of the dashboard's form, such as {"CRAWL_MAX_PAGES": 100}
-        wait      seconds, at most 60; the state is "starting" if no worker has begun by then
-        """
-        dialogue = dialogues.start_crawl(urls, crawl=crawl, scope=scope, settings=settings, wait=wait)
-        return self._hold(dialogue)
-
-    def crawl(self, name: str) -> CrawlDetails:
-        """Returns the state and the figures of a crawl."""
-        return self._hold(dialogues.crawl(name))
 
     def put(
         self,

@@ -5,15 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from webcrawl.client.answers import (
     CrawlDetails,
-<<<<<<< HEAD
     CrawlEntries,
     CrawlEntry,
-=======
->>>>>>> aa6ece05 (Start crawls from the clients and from an assistant)
     FetchedPage,
     FetchedPages,
     JobEntries,
@@ -96,29 +92,6 @@ def search(
     params |= {name: value for name, value in filters.items() if value}
     results: SearchedPages = yield ServiceRequest("GET", "/v1/search", SearchedPages, params)
     return results
-
-
-def start_crawl(
-    urls: Iterable[str], *, crawl: str, scope: str, settings: Mapping[str, Any] | None, wait: float
-) -> Dialogue[CrawlDetails]:
-    """Starts or continues a crawl."""
-    body = {
-        "urls": list(urls),
-        "crawl": crawl,
-        "scope": scope,
-        "settings": dict(settings or {}),
-        "wait": wait,
-    }
-    details: CrawlDetails = yield ServiceRequest(
-        "POST", "/v1/crawls", CrawlDetails, body=body, again=False, wait=wait
-    )
-    return details
-
-
-def crawl(name: str) -> Dialogue[CrawlDetails]:
-    """Reads the state and the figures of a crawl."""
-    details: CrawlDetails = yield ServiceRequest("GET", f"/v1/crawls/{quote(name, safe='')}", CrawlDetails)
-    return details
 
 
 def put(urls: Iterable[str], wanted: Mapping[str, Any]) -> Dialogue[int]:

@@ -71,6 +71,17 @@ def test_a_crawl_is_started_paused_resumed_and_stopped(service: Served, long_cra
     assert listed(service)["ended"] > listed(service)["started"]
 
 
+def test_a_crawl_that_begins_later_is_starting_until_then(service: Served, web: LocalWeb) -> None:
+    client, path = service.client, "/v1/crawls/later"
+    started = client.post(
+        "/v1/crawls", json={"urls": [web.put(HOME, "/later", "a page")], "crawl": "later", "wait": 0}
+    )
+    assert started.status_code == 202 and started.json() == {"crawl": "later", "state": "starting"}
+    assert started.headers["location"] == path and client.get(path).status_code == 200
+    wait_until(lambda: client.get(path).raise_for_status().json()["state"] == "finished")
+    assert client.get(path).json()["figures"]["pages"] == 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

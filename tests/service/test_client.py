@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.service.conftest import HOME, OTHER, PRIVATE
+from tests.service.conftest import HOME, OTHER
 from tests.service.served import Served
 from tests.web import LocalWeb, Reply
 from webcrawl.client import AsyncClient, Client, ServiceProblem, ServiceUnreachable
@@ -49,7 +49,7 @@ def test_more_pages_than_a_request_holds_are_fetched(client: Client, web: LocalW
 
 
 def test_a_page_that_is_not_there_in_time_is_pending(client: Client, web: LocalWeb) -> None:
-    slow = web.put(PRIVATE, "/robots-free", Reply("<title>Slow</title>", delay=1.5))
+    slow = web.put(OTHER, "/slow", Reply("<title>Slow</title>", delay=1.5))
     assert client.fetch(slow, wait=0.1).pending
     result = client.fetch(slow, wait=60, max_age="1h")
     assert result.page and result.page.title == "Slow"

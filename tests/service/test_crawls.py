@@ -82,6 +82,15 @@ def test_a_crawl_that_begins_later_is_starting_until_then(service: Served, web: 
     assert client.get(path).json()["figures"]["pages"] == 1
 
 
+def test_why_a_crawl_cannot_be_started_is_told(service: Served) -> None:
+    logs = service.process.data_dir / "data" / "logs"
+    wanted = {"urls": [f"http://{HOME}/"], "crawl": "no-output"}
+    (logs / "no-output.out").mkdir(parents=True)
+    refused = service.client.post("/v1/crawls", json=wanted)
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "the crawl cannot be started: Is a directory"
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

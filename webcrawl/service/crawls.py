@@ -210,7 +210,9 @@ class _CrawlsEndpoint:
     async def _opened(self, crawl: str) -> OpenedCrawl:
         opened = await self.crawls.opened(crawl)
         if opened is None:
-            raise ApiProblem(ProblemKind.NOT_FOUND, f"there is no crawl {crawl!r} in {self.crawls.server}")
+            failure = await asyncio.to_thread(self.service.starter.failure, crawl)
+            missing = f"there is no crawl {crawl!r} in {self.crawls.server}"
+            raise ApiProblem(ProblemKind.NOT_FOUND, f"{missing}: {failure}" if failure else missing)
         return opened
 
 

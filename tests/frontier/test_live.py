@@ -163,3 +163,13 @@ def test_events_are_for_each_url_as_asked() -> None:
     assert [event["ids"] for event in published] == [["1", "2"], ["3"], ["4"]]
     assert {event["page"]["title"] for event in published} == {"T"}
     assert [event["meta"] for event in published] == [{}, {}, {"n": 1}]
+
+
+async def test_a_reader_of_messages_ends_whenever_it_is_cancelled(frontier: Frontier) -> None:
+    for steps in range(60):
+        task = asyncio.create_task(hear(frontier.engine, "any", lambda message: None))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=5)
+        assert done and task.cancelled(), steps

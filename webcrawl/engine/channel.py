@@ -12,6 +12,7 @@ from webcrawl.engine.client import UNAVAILABLE, Engine
 logger = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
 
 
 async def hear(engine: Engine, channel: str, heard: Callable[[bytes], None]) -> NoReturn:
@@ -26,10 +27,19 @@ async def hear(engine: Engine, channel: str, heard: Callable[[bytes], None]) -> 
                 client.pubsub(ignore_subscribe_messages=True) as messages,
             ):
                 await messages.subscribe(channel)
-                async for message in messages.listen():
-                    heard(message["data"])
+                while not _is_cancelled():
+                    if message := await messages.get_message(timeout=_LOOK_SECONDS):
+                        heard(message["data"])
         except UNAVAILABLE as error:
             logger.debug("Not connected to channel %s: %s", channel, error)
+        if _is_cancelled():
+            raise asyncio.CancelledError
         await asyncio.sleep(_AGAIN_SECONDS)
     await asyncio.Event().wait()
     raise AssertionError("never set")
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled: the client drops a cancellation that comes while it connects."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -95,7 +95,12 @@ class ConnectionPool(redis.asyncio.BlockingConnectionPool):
             return
         self.made += 1
         connection.made_after = self._losses
+        task = asyncio.current_task()
+        before = task.cancelling() if task else 0
         await super().ensure_connection(connection)
+        # redis-py drops some cancellations while it connects; the task would go on
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
 
     async def exchange(self, commands: Sequence[Words]) -> list[Any]:
         """Sends commands together and returns the raw replies in order; an error of the server is a reply.

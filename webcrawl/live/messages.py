@@ -13,6 +13,7 @@ from webcrawl.engine.keys import LIVE_DEAD, LIVE_GROUP
 from webcrawl.engine.replication import Command
 from webcrawl.errors import EngineError, WrongMessage, brief
 from webcrawl.live.request import LiveRequest
+from webcrawl.stores.listeners import stream_entries
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class LiveMessages:
         reply = await self._engine.client.xreadgroup(
             LIVE_GROUP, self._consumer, {self._stream: ">"}, count=_BATCH, block=_WAIT_MS
         )
-        return await self._usable(_entries(reply))
+        return await self._usable(stream_entries(reply))
 
     async def claim(self, living: Collection[str]) -> list[Delivered]:
         """Takes messages that workers which are not `living` have read and not finished; returns some of them."""
@@ -105,12 +106,3 @@ class LiveMessages:
         for command in (("XACK", self._stream, LIVE_GROUP, number), ("XDEL", self._stream, number)):
             with suppress(EngineError):
                 await self._engine.change_all([Command(self._stream, command)])
-
-
-def _entries(reply: Any) -> list[Any]:
-    """Returns the entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
-    if not reply:
-        return []
-    streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
-    (entries,) = streams
-    return entries[0] if entries and isinstance(entries[0], list) else list(entries)

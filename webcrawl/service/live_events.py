@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.opened import Connection
+from webcrawl.stores.listeners import stream_entries
 
 LIVE_CRAWL = "live"
 _BLOCK_MS = 1_000
@@ -61,7 +62,7 @@ class LiveEvents:
                 logger.warning("The events of the live lane cannot be read now: %s", error)
                 await asyncio.sleep(_PAUSE)
                 continue
-            for number, fields in _entries(reply):
+            for number, fields in stream_entries(reply):
                 self._after = number.decode()
                 try:
                     event = self._decode(fields[b"page"])
@@ -69,12 +70,3 @@ class LiveEvents:
                     continue  # a row of another version
                 if event.kind == "page" and event.ids:
                     self._take(event)
-
-
-def _entries(reply: object) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Returns the entries of one stream in a reply of redis-py: a list of pairs, or a dict."""
-    if not reply:
-        return []
-    streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]  # type: ignore[attr-defined]
-    (entries,) = streams
-    return entries[0] if entries and isinstance(entries[0], list) else list(entries)

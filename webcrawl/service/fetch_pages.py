@@ -12,13 +12,11 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from webcrawl.client.answers import FetchedPage, FetchedPages, FetchError, PageParts
-from webcrawl.config import read
 from webcrawl.documents.values import counted
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
 from webcrawl.service.fetch import FetchOutcome, FetchRequest, LiveFetch
 from webcrawl.service.fetches import BUSY, Fetches, Quota
-from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
 from webcrawl.service.page_parts import PartName, PartsReader, PartsRoom
 from webcrawl.service.page_reader import StoredPage
@@ -77,7 +75,6 @@ def operations(service: Service) -> Iterator[Operation]:
         service,
         Fetches(service, Quota(service.fetches_per_hour) if service.fetches_per_hour else None),
         PartsReader(service),
-        MaxAges(read(service.settings, "FETCH_MAX_AGE")),
     )
     yield Operation(
         name="fetchPages",
@@ -111,7 +108,6 @@ class _FetchedPages:
     service: Service
     fetches: Fetches
     parts: PartsReader
-    ages: MaxAges
 
     async def fetch(self, call: ApiCall) -> ApiAnswer:
         wanted: WantedPages = call.body
@@ -157,7 +153,7 @@ class _FetchedPages:
                 urls[url] = normalize(url)
             except InvalidURL as error:
                 settled[url] = FetchOutcome("invalid", str(error))
-        ages = {url: self.ages.wanted(url, wanted.max_age) for url in urls.values()}
+        ages = {url: self.service.ages.wanted(url, wanted.max_age) for url in urls.values()}
         order = {url: urls.get(url, "") for url in given}
         return FetchRequest(caller.name, time.time(), order, ages, list(wanted.parts), settled)
 

@@ -12,11 +12,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from webcrawl.config import read
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import REQUESTS
-from webcrawl.errors import LiveLaneFull
-from webcrawl.live.lane import LiveLane
 from webcrawl.live.request import LiveRequest
 from webcrawl.service.caller import Caller
 from webcrawl.service.fetch import FetchOutcome, FetchRequest, KeptFetch, LiveFetch
@@ -73,7 +70,7 @@ class Fetches:
         connection = service.opened.connection
         self._service = service
         self._engine = connection.engine
-        self._lane = LiveLane(connection.engine, stream=read(service.settings, "LIVE_STREAM"))
+        self._lane = service.lane
         self._events = LiveEvents(connection, self._take)
         self._quota = quota
         self._open: dict[str, LiveFetch] = {}
@@ -93,7 +90,7 @@ class Fetches:
     ) -> LiveFetch:
         """Puts normalized URLs into the lane. URLs of hosts for which too many wait are settled as busy.
 
-        Raises ApiProblem if the caller or the lane has too many, and the errors of UNAVAILABLE.
+        Raises ApiProblem if the caller has too many, LiveLaneFull, and the errors of UNAVAILABLE.
         """
         urls = list(dict.fromkeys(wanted))
         if (open_urls := self._of_caller[caller.name]) + len(urls) > MOST_OF_CALLER:
@@ -123,14 +120,10 @@ class Fetches:
                 for url in free
             ]
             await self._lane.put(messages)
-        except BaseException as error:
+        except BaseException:
             self._leave(fetch)
             if self._quota is not None:
                 self._quota.give_back(caller.name, len(free))
-            if isinstance(error, LiveLaneFull):
-                raise ApiProblem(
-                    ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after
-                ) from error
             raise
         return fetch
 

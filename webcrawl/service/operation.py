@@ -13,7 +13,14 @@ from redis.exceptions import RedisError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from webcrawl.errors import ConfigurationError, CrawlError, EngineUnavailable, InvalidURL, StoreUnavailable
+from webcrawl.errors import (
+    ConfigurationError,
+    CrawlError,
+    EngineUnavailable,
+    InvalidURL,
+    LiveLaneFull,
+    StoreUnavailable,
+)
 from webcrawl.service.caller import Caller
 from webcrawl.service.problem import (
     PROBLEM_JSON,
@@ -63,9 +70,10 @@ class Operation:
     """An endpoint.
 
     `handle` returns a value, an `ApiAnswer` or a Response of Starlette, and raises `ApiProblem`. Other exceptions of
-    the project become problems: InvalidURL and ConfigurationError bad requests, EngineUnavailable and StoreUnavailable
-    `unavailable`; all others `failed`, with a traceback in the log. `answers`: status -> type. `media_type` is that of
-    all answers; other than JSON, they have no schema. `problems` are the kinds besides those that each operation has.
+    the project become problems: InvalidURL and ConfigurationError bad requests, LiveLaneFull `too-many-requests`,
+    EngineUnavailable and StoreUnavailable `unavailable`; all others `failed`, with a traceback in the log. `answers`:
+    status -> type. `media_type` is that of all answers; other than JSON, they have no schema. `problems` are the kinds
+    besides those that each operation has.
     """
 
     name: str
@@ -174,6 +182,8 @@ def _as_problem(error: Exception, request_id: str) -> ApiProblem:
         return ApiProblem(ProblemKind.BAD_REQUEST, "the client closed the connection")
     if isinstance(error, InvalidURL | ConfigurationError):
         return ApiProblem(ProblemKind.BAD_REQUEST, str(error))
+    if isinstance(error, LiveLaneFull):
+        return ApiProblem(ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after)
     if isinstance(error, EngineUnavailable | StoreUnavailable | RedisError):
         return ApiProblem(ProblemKind.UNAVAILABLE, retry_after=1)
     level = logging.WARNING if isinstance(error, CrawlError) else logging.ERROR

@@ -10,15 +10,12 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from webcrawl.client.answers import QueuedURLs
-from webcrawl.config import read
-from webcrawl.errors import LiveLaneFull, WrongMessage
+from webcrawl.errors import WrongMessage
 from webcrawl.frontier.entry import DEFAULT_LEVEL, Candidate
-from webcrawl.live.lane import LiveLane
 from webcrawl.live.request import LiveRequest
 from webcrawl.service.events import CrawlName
 from webcrawl.service.fetch_pages import MaxAge
 from webcrawl.service.live_events import LIVE_CRAWL
-from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.read_pages import LONGEST_URL, MOST_URLS, PageURLs
@@ -44,8 +41,7 @@ class WantedURLs(Struct, forbid_unknown_fields=True):
 
 def operations(service: Service) -> Iterator[Operation]:
     """Yields the operation that queues URLs."""
-    lane = LiveLane(service.opened.connection.engine, stream=read(service.settings, "LIVE_STREAM"))
-    endpoint = _QueuedURLs(service, lane, MaxAges(read(service.settings, "FETCH_MAX_AGE")))
+    endpoint = _QueuedURLs(service)
     yield Operation(
         name="queueURLs",
         method="POST",
@@ -66,8 +62,6 @@ def operations(service: Service) -> Iterator[Operation]:
 @dataclass(frozen=True)
 class _QueuedURLs:
     service: Service
-    lane: LiveLane
-    ages: MaxAges
 
     async def put(self, call: ApiCall) -> ApiAnswer:
         wanted: WantedURLs = call.body
@@ -89,20 +83,16 @@ class _QueuedURLs:
                     (url,),
                     tag=wanted.tag,
                     level=level,
-                    max_age=self.ages.wanted(url, wanted.max_age),
+                    max_age=self.service.ages.wanted(url, wanted.max_age),
                     related=frozenset(wanted.related),
                     render=wanted.render,
                     meta=wanted.meta,
                 )
                 for url in urls
             ]
-            await self.lane.put(messages)
+            await self.service.lane.put(messages)
         except WrongMessage as error:
             raise ApiProblem(ProblemKind.BAD_REQUEST, f"body: {error}") from error
-        except LiveLaneFull as error:
-            raise ApiProblem(
-                ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after
-            ) from error
 
     async def _to_crawl(self, wanted: WantedURLs, urls: Sequence[str]) -> int:
         """Queues URLs that a crawl has not seen; returns their number."""

@@ -10,7 +10,10 @@ from typing import Any
 
 from scrapy.settings import Settings
 
+from webcrawl.config import read
+from webcrawl.live.lane import LiveLane
 from webcrawl.opened import OpenedCrawl
+from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.page_reader import PageReader
 from webcrawl.web.access import Access
 from webcrawl.web.starter import CrawlStarter
@@ -39,6 +42,8 @@ class Service:
         self.starter = starter
         self.fetches_per_hour = fetches_per_hour
         self.pages = PageReader(opened)
+        self.ages = MaxAges(read(settings, "FETCH_MAX_AGE"))
+        self.lane = LiveLane(opened.connection.engine, stream=read(settings, "LIVE_STREAM"))
         self.closing = asyncio.Event()
         """Set when the service ends: answers that go on, such as events, end then."""
         self._tasks: set[asyncio.Task[Any]] = set()

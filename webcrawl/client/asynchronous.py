@@ -185,7 +185,7 @@ class AsyncClient:
         spider    by default "broad"
         scope     which links are followed: "path", "host", "domain" or "web"
         settings  limits and switches, such as CRAWL_MAX_PAGES
-        wait      seconds, at most 60; the state of a crawl that has no worker by then is "starting"
+        wait      seconds for a worker to begin, at most 60; after them the state is "starting"
         """
         wanted = dialogues.new_crawl_of(urls, crawl=crawl, spider=spider, scope=scope, settings=settings)
         return await self._hold(dialogues.start_crawl(wanted, wait))

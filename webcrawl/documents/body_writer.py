@@ -42,7 +42,7 @@ class BodyBudget:
 
     @classmethod
     def on_disk_of(cls, folder: Path) -> Self:
-        """Returns a budget of half of the bytes that are free on the disk of a folder, which need not exist."""
+        """Returns a budget of half of the free bytes on the disk of a folder. The folder need not exist."""
         while not folder.exists():
             folder = folder.parent
         return cls(disk=shutil.disk_usage(folder).free * _DISK_SHARE)

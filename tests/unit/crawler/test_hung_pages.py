@@ -95,7 +95,7 @@ async def _hang_while_stores_are_away() -> None:
 
 
 class Results:
-    """Five items, of which the third cannot be made, a request and nothing."""
+    """Yields five items, a request and None; making the third item fails."""
 
     def __init__(self) -> None:
         self._left = iter([1, 2, ValueError("3"), Request(URL), None, 4, 5])

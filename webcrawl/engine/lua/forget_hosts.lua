@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Forgets what some hosts have spent that have no URLs: a crawl that does not end would keep a field for each host for ever.
+-- Forgets what hosts without URLs have spent. Otherwise a crawl without end would keep a field for each host that it met.
 -- KEYS
 --   P           the crawl's prefix in this shard
 -- ARGV

@@ -23,9 +23,7 @@ PartName: TypeAlias = Literal["metadata", "text", "markdown", "html", "links", "
 _AT_ONCE = 4
 _MOST_BYTES = 32 << 20
 _MOST_OF_ANSWER = 64 << 20
-_LINKS = large_outline.reader(
-    facts=False, simhash=False, texts=False, text_links=False, link_rows=False, markdown=False
-)
+_ONLY_LINKS = {"facts": False, "simhash": False}
 
 
 class PartsRoom:
@@ -90,7 +88,9 @@ class PartsReader:
     async def _links(self, document: Document) -> list[str]:
         if not is_html(document.mime_type):
             return []
-        outline = await self._service.opened.readers.ask(_LINKS, document, partial(unpack, document=document))
+        outline = await self._service.opened.readers.ask(
+            large_outline.READER, document, partial(unpack, document=document), arguments=_ONLY_LINKS
+        )
         return list(outline.links.links)
 
     def _record(self, row: Row) -> str:

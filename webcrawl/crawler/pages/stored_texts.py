@@ -50,10 +50,6 @@ class StoredTexts:
         self._metadata = metadata
         self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
         self._readers = _readers(settings)
-        wanted = {"facts": True, "simhash": False, "texts": False, "text_links": False, "link_rows": False}
-        self._html = {
-            markdown: large_outline.reader(**wanted, markdown=markdown) for markdown in (False, True)
-        }
 
     def document(self, row: Row) -> Document | None:
         """Returns the document of a page, for a copy that of the first page; None if it is not archived.
@@ -70,8 +66,12 @@ class StoredTexts:
         if not len(document):
             return Text()
         if is_html(document.mime_type):
-            read = self._html[markdown]
-            outline = await self._opened.readers.ask(read, document, partial(unpack, document=document))
+            outline = await self._opened.readers.ask(
+                large_outline.READER,
+                document,
+                partial(unpack, document=document),
+                arguments={"facts": True, "simhash": False, "markdown": markdown},
+            )
             if outline.facts is None:
                 raise UnreadableDocument("has no facts")
             text = outline.facts.main_text or outline.text or ""

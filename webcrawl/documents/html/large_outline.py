@@ -8,44 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from itertools import compress, product
+from typing import Any
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline, pack
 
-_OPTIONAL = ("facts", "simhash", "texts", "text_links", "link_rows", "markdown")
+READER = f"{__name__}:read"
+"""The name of `read` for `Readers.ask`."""
 
 
-def reader(
-    *, facts: bool, simhash: bool, texts: bool, text_links: bool, link_rows: bool, markdown: bool
-) -> str:
-    """Returns the name of the reader that finds what `make_outline` finds with these arguments."""
-    return f"{__name__}:{_name(facts, simhash, texts, text_links, link_rows, markdown)}"
+def read(document: Document, **wanted: Any) -> bytes:
+    """Returns what `make_outline` finds with these arguments, packed; with facts also the whole text."""
+    return pack(make_outline(document, **wanted, whole_text=bool(wanted["facts"])))
 
 
 def elements_of(document: Document) -> int:
     """Returns half of the tags of a page, which is about how many elements it has, in a millisecond for 2 MB."""
     return sum(chunk.count(b"<") for chunk in document.chunks()) // 2
 
-
-def _name(*wanted: bool) -> str:
-    return "_and_".join(["links", *compress(_OPTIONAL, wanted)])
-
-
-def _reader(*wanted: bool) -> Callable[[Document], bytes]:
-    arguments = dict(zip(_OPTIONAL, wanted, strict=True))
-
-    def read(document: Document) -> bytes:
-        return pack(make_outline(document, **arguments, whole_text=arguments["facts"]))
-
-    return read
-
-
-# a reader process finds them by their names
-globals().update(
-    {_name(*wanted): _reader(*wanted) for wanted in product((False, True), repeat=len(_OPTIONAL))}
-)
 
 MOST_SHARED_BYTES = 4 * 1024 * 1024
 """Larger pages are always read in a reader process."""

@@ -186,8 +186,8 @@ class Outlines:
             outline = await self._read_shared(document, wanted)
             if outline is not None:
                 return outline
-        reader = large_outline.reader(**wanted)
-        return await readers.ask(reader, document, partial(unpack, document=document))
+        unpacked = partial(unpack, document=document)
+        return await readers.ask(large_outline.READER, document, unpacked, arguments=wanted)
 
     async def _read_shared(self, document: Document, wanted: dict[str, bool]) -> Outline | None:
         """Reads a large page in the process of all other pages; returns None if it must be read elsewhere."""

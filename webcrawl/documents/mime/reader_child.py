@@ -1,7 +1,8 @@
 """The process that reads documents other than HTML: `python -m webcrawl.documents.mime.reader_child MEMORY`.
 
-A question is [reader, seconds, memory, mime_type, charset, url, path]. `memory`: how many bytes of address space the
-document may take, or None for no further limit. The body follows the question, or is in the file `path`.
+A question is [reader, seconds, memory, arguments, mime_type, charset, url, path]. `memory`: how many bytes of address
+space the document may take, or None for no further limit. `arguments`: the keyword arguments of the reader. The body
+follows the question, or is in the file `path`.
 `webcrawl.documents.mime.reader.answer` makes the answer.
 """
 
@@ -25,7 +26,7 @@ def main() -> None:
 
 
 def _answer(question: Any, body: bytes) -> bytes:
-    reader, seconds, memory, mime_type, charset, url, path = question
+    reader, seconds, memory, arguments, mime_type, charset, url, path = question
     bound_cpu_seconds(seconds)
     try:
         with suppress(Exception):  # `answer` reports the error
@@ -34,7 +35,7 @@ def _answer(question: Any, body: bytes) -> bytes:
             )  # the limit comes later: the memory of libraries does not count as the document's
         bound_memory(memory)
         document = Document(body if path is None else Body.at(path), mime_type, charset, url)
-        return answer(reader, document)
+        return answer(reader, document, arguments)
     except UnreadableDocument as error:
         return pack_error(str(error), exhausted=isinstance(error, ResourcesExhausted))
     except OSError as error:

@@ -11,9 +11,10 @@ import asyncio
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
-from typing import Any, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import msgpack
 
@@ -23,6 +24,7 @@ from webcrawl.documents.child_process import ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
 from webcrawl.documents.mime.large_links import BYTES, LargeLinks
+from webcrawl.documents.mime.reader import NO_ARGUMENTS
 from webcrawl.documents.mime.reader_queue import ReaderQueue
 from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
@@ -44,6 +46,24 @@ def allowance(size: int, memory: int) -> int:
     return min(memory, max(LEAST_MEMORY, memory // 8) + MEMORY_RATIO * size)
 
 
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[T]):
+    """A document for a reader ("module:name") with keyword arguments; see `Readers.ask`."""
+
+    reader: str
+    document: Document
+    unpacked: Callable[[bytes | bytearray], T]
+    memory: int | None
+    arguments: Mapping[str, Any]
+
+    def message(self, seconds: float, path: str | None, size: int) -> bytes:
+        """Returns the message that `reader_child` reads."""
+        document = self.document
+        about = document.mime_type, document.charset, document.url, path
+        asked = self.reader, seconds, self.memory, self.arguments, *about
+        return child_process.question(msgpack.packb(asked), size)
+
+
 class _Reader:
     """A process and the document that it is reading."""
 
@@ -62,20 +82,13 @@ class _Reader:
         reader.process = await ChildProcess.start(CHILD, memory, reader._receive)
         return reader
 
-    async def read(
-        self,
-        function: str,
-        document: Document,
-        limits: ReaderConfig,
-        unpacked: Callable[[bytes | bytearray], T],
-        memory: int | None,
-    ) -> T:
-        """Returns the unpacked answer; raises UnreadableDocument or TimeoutError. `memory`: see `reader_child`."""
+    async def read(self, question: _Question[T], limits: ReaderConfig) -> T:
+        """Returns the unpacked answer; raises UnreadableDocument or TimeoutError."""
         self.documents += 1
         self.is_idle = False
         self._answer = given = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(limits.seconds):
-            await self._send(function, document, limits, memory)
+            await self._send(question, limits)
             outcomes: list[asyncio.Future[Any]] = [given, self.process.ended]
             await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
         if not given.done():
@@ -85,7 +98,7 @@ class _Reader:
             raise ReaderEnded(why)
         self.is_idle, self._answer = True, None  # an answer may have 32 MB
         try:
-            return unpacked(given.result())
+            return question.unpacked(given.result())
         except ResourcesExhausted:
             self.is_idle = False
             raise
@@ -93,15 +106,12 @@ class _Reader:
             self.is_idle = False
             raise ReaderEnded(f"made its reader process send an invalid answer: {error}") from error
 
-    async def _send(
-        self, function: str, document: Document, limits: ReaderConfig, memory: int | None
-    ) -> None:
+    async def _send(self, question: _Question[Any], limits: ReaderConfig) -> None:
+        document = question.document
         path = document.path if self.process.opens_files else None
         # a longer body would not fit into the child's memory; many readers need only the header
         size = 0 if path else min(len(document), limits.memory // 4)
-        about = document.mime_type, document.charset, document.url, path
-        asked = function, limits.seconds, memory, *about
-        self.process.write(child_process.question(msgpack.packb(asked), size))
+        self.process.write(question.message(limits.seconds, path, size))
         for chunk in document.chunks() if size else ():
             if not self.process.write(chunk[:size]):
                 break
@@ -152,18 +162,20 @@ class Readers:
         document: Document,
         unpacked: Callable[[bytes | bytearray], T],
         memory: int | None = None,
+        arguments: Mapping[str, Any] = NO_ARGUMENTS,
     ) -> T:
         """Returns the answer of a function, unpacked by `unpacked`, which raises ValueError for an invalid answer.
 
-        `memory`: the bytes that the document may take; None for the limit of its process. Raises UnreadableDocument.
+        `memory`: the bytes that the document may take; None for the limit of its process. `arguments`: the keyword
+        arguments of the function, which MessagePack can pack. Raises UnreadableDocument.
         """
-        asked = function, document, unpacked, memory
+        question = _Question(function, document, unpacked, memory, dict(arguments))
         with self.unused(document):
             async with self.queue.turn(document.url):
                 if self._idle:
                     with suppress(ReaderEnded, ResourcesExhausted):
-                        return await self._read_in(self._idle.pop(), *asked)
-                return await self._read_in(await self._start(), *asked)
+                        return await self._read_in(self._idle.pop(), question)
+                return await self._read_in(await self._start(), question)
 
     @contextmanager
     def aside(self, document: Document) -> Iterator[None]:
@@ -183,24 +195,17 @@ class Readers:
             if not self.documents[document]:
                 del self.documents[document]
 
-    async def _read_in(
-        self,
-        reader: _Reader,
-        function: str,
-        document: Document,
-        unpacked: Callable[[bytes | bytearray], T],
-        memory: int | None,
-    ) -> T:
+    async def _read_in(self, reader: _Reader, question: _Question[T]) -> T:
         """Returns the answer of this process; raises UnreadableDocument."""
         began = time.monotonic()
         try:
-            return await reader.read(function, document, self.limits, unpacked, memory)
+            return await reader.read(question, self.limits)
         except TimeoutError:
             raise UnreadableDocument(f"takes longer than {self.limits.seconds:g} s") from None
         finally:
             # a killed process cannot report its processor time
             took = reader.process.seconds if reader.is_idle else time.monotonic() - began
-            self.charge(document.url, took)
+            self.charge(question.document.url, took)
             if reader.is_idle and reader.documents < MAX_DOCUMENTS:
                 self._idle.append(reader)
             else:

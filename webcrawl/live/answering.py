@@ -114,12 +114,24 @@ class Answering:
             others = await self.asks.remove(url, asks)
 
     async def finish(self, url: str, answer: LiveAnswer) -> None:
-        """Answers those who wait for a URL."""
-        others = True
-        while others and (asks := await self.asks.of(url)):
+        """Answers those who wait for a URL.
+
+        Who comes while others are answered, and wants no page from before, has the URL fetched again.
+        """
+        asks = await self.asks.of(url)
+        while asks:
             await self._want_images(asks, answer)
             await self.answer(asks, answer)
-            others = await self.asks.remove(url, asks)
+            if not await self.asks.remove(url, asks):
+                return
+            late = await self.asks.of(url)
+            asks = [ask for ask in late if ask.max_age]
+            if (
+                late
+                and not asks
+                and await self.asks.add([WantedURL(url, late[0], self._extra(late[0]), True)])
+            ):
+                self._look()
 
     async def _want_images(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
         """Asks for the picture of a page, for those who want it."""

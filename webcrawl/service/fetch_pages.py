@@ -29,6 +29,7 @@ from webcrawl.web.access import Role
 
 LONGEST_WAIT = 120.0
 _BUSY_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
 _Wait = Annotated[
     float, Meta(ge=0, le=LONGEST_WAIT, description="Seconds to wait for pages that are fetched.")
 ]
@@ -132,12 +133,13 @@ class _FetchedPages:
     async def show(self, call: ApiCall) -> ApiAnswer:
         fetch = await self.fetches.find(call.path("id"), call.caller)
         deadline = time.monotonic() + call.query.wait
-        if fetch.waiting and call.query.wait:
-            await fetch.wait(call.query.wait)
-            # another server may have put it into the lane
-            while fetch.waiting and time.monotonic() < deadline:
-                await asyncio.sleep(0.5)
+        while fetch.waiting and (left := deadline - time.monotonic()) > 0:
+            if fetch.is_elsewhere:
+                # another service follows its events, and keeps what became of it
+                await asyncio.sleep(min(_LOOK_SECONDS, left))
                 fetch = await self.fetches.find(fetch.id, call.caller)
+            else:
+                await fetch.wait(left)
         return await self._answer(fetch)
 
     def _request(self, wanted: WantedPages, caller: Caller) -> FetchRequest:

@@ -22,10 +22,10 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
 from webcrawl.documents.html.outline import make_outline, pack, unpack
 from webcrawl.links.entry import StoredLinks
-from webcrawl.links.hosts import reversed_host
 from webcrawl.links.questions import linked_hosts, links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
+from webcrawl.urls.reversed_hosts import reversed_host
 
 LINKS_A_PAGE = 110
 BARS = {"CPU a page of 110 links, ms": 0.4, "bytes a link": 20.0, "seconds": 1.0}

@@ -137,6 +137,7 @@ class Command(StoresCommand):
         from webcrawl.opened import host_named
         from webcrawl.results.exports import changes
         from webcrawl.results.exports.export import export
+        from webcrawl.results.exports.parts import exported_rows
         from webcrawl.stores.objects.registry import location, open_store
         from webcrawl.stores.selection import moment, of_crawl, of_type, since, with_status
 
@@ -153,7 +154,7 @@ class Command(StoresCommand):
                 time = moment(opts.changed_since)
                 only["changed_since"] = opts.changed_since
                 stored = metadata.scan(host, where=[*where, changes.changed_since(time)])
-                rows = changes.marked(stored, time, metadata.history)
+                rows = exported_rows(changes.marked(stored, time, metadata.history))
                 form = form._replace(fields={**form.fields, changes.COLUMN: "string"})
             else:
                 rows = form.rows(metadata.scan(host, where=where))
@@ -245,10 +246,10 @@ class _Form(NamedTuple):
 
 def _form(opts: argparse.Namespace, metadata: Metadata) -> _Form:
     from webcrawl.results.exports import cc_index
-    from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart
+    from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart, exported_rows
 
     if opts.format == "cc-index":
         return _Form(
             ParquetPart, "crawl", cc_index.FIELDS, lambda rows: cc_index.index_rows(rows, metadata.get)
         )
-    return _Form(FORMATS[opts.format], opts.partition or "date", FIELDS, iter)
+    return _Form(FORMATS[opts.format], opts.partition or "date", FIELDS, exported_rows)

@@ -37,10 +37,10 @@ class Command(StoresCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.links.hosts import plain_host, reversed_host
         from webcrawl.links.merging import merge_files
         from webcrawl.links.questions import current, linked_hosts, links_from, links_to
         from webcrawl.links.sources import link_files
+        from webcrawl.urls.reversed_hosts import plain_host, reversed_host
 
         if opts.merge:
             if args:

@@ -22,9 +22,9 @@ from webcrawl.graph.digraph import Digraph, Vertices, folded
 from webcrawl.graph.files import VERTICES, write_texts, write_vertices
 from webcrawl.graph.libraries import duckdb, pyarrow, sparse
 from webcrawl.graph.measures import Measures, measured
-from webcrawl.links.hosts import plain_host, reversed_host
 from webcrawl.links.sources import LinkFiles
 from webcrawl.urls.canonical import hostname, registered_domain
+from webcrawl.urls.reversed_hosts import plain_host, reversed_host
 
 SUMMARY = "summary.json"
 _TOP, _REPORTED = 20, 10

@@ -13,6 +13,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config.libraries import arrow_library
+from webcrawl.stores.tables.parquet import parquet_writer
 
 PAGES = b"pages_xxh3"
 """The key of the footer with the pages of a file; see `webcrawl.links.store`."""
@@ -21,7 +22,8 @@ FETCHES = b"fetches"
 
 GROUP_ROWS = 1 << 16
 """The rows of a row group, the smallest part that a query reads."""
-_LEVEL = 3
+ORDER = ("to_host", "to_url", "time")
+"""The columns by which the rows of a file are sorted."""
 
 
 def pyarrow() -> ModuleType:
@@ -54,9 +56,8 @@ def schema() -> Any:
 
 
 def writer(path: Path, schema: Any) -> Any:
-    """Returns a pyarrow ParquetWriter with the options of the link store."""
-    options = {"compression": "zstd", "compression_level": _LEVEL, "write_page_checksum": True}
-    return pyarrow().parquet.ParquetWriter(path, schema, store_schema=False, **options)
+    """Returns a pyarrow ParquetWriter with the options of the link store; row groups must be sorted by ORDER."""
+    return parquet_writer(path, schema, ORDER, store_schema=False)
 
 
 def footer_of(urls: Iterable[str], *, fetches: int | None = None) -> Mapping[bytes, bytes]:

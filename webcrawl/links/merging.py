@@ -15,13 +15,14 @@ from typing import NamedTuple
 from webcrawl.config import StoreConfig
 from webcrawl.documents.disk import failure
 from webcrawl.errors import StoreError
-from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
+from webcrawl.links.arrow import GROUP_ROWS, ORDER, footer_of, pyarrow, schema, writer
 from webcrawl.links.sources import LinkFile, finish_merges, note_about, note_of
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.file_lock import try_lock
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.parquet import ascending
 from webcrawl.stores.warc.files import unique_name
 
 FULL_ROWS = 500_000
@@ -84,7 +85,7 @@ def _merge(store: ObjectStore, names: Sequence[str], stem: str) -> None:
             file.read(group, schema().names).select(schema().names).cast(schema()) for group in file.groups
         ]
     table = pyarrow().concat_tables([schema().empty_table(), *tables])
-    rows = table.sort_by([(column, "ascending") for column in ("to_host", "to_url", "time")])
+    rows = table.sort_by(ascending(ORDER))
     into, note = stem + SUFFIX, note_of(stem)
     with store.workspace() as folder:
         path = folder / into

@@ -20,9 +20,9 @@ from webcrawl.config import StoreConfig
 from webcrawl.documents.html.link_rows import ELEMENTS
 from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
 from webcrawl.links.entry import StoredLinks, pack_entry, unpack_entry
-from webcrawl.links.hosts import reversed_host
 from webcrawl.stores.tables.journal import JournalReader
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
+from webcrawl.urls.reversed_hosts import reversed_host
 
 ROLL_BYTES = 50_000_000
 """The size in bytes at which a journal becomes a Parquet file: about 500,000 links, 5 MB in a Parquet file."""

@@ -17,7 +17,6 @@ from tests.unit.links.rows import TIME, entry, table
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.links import store as link_store
-from webcrawl.links.hosts import reversed_host
 from webcrawl.links.merging import merge_files
 from webcrawl.links.questions import (
     CurrentLinkCounts,
@@ -30,6 +29,7 @@ from webcrawl.links.questions import (
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.stores.current_pages import CurrentPages, PageContents
+from webcrawl.urls.reversed_hosts import reversed_host
 
 HOSTS = [f"http://{name}.example" for name in ("a", "b", "www.b", "c")]
 URLS = [f"{host}/{number}" for host in HOSTS for number in range(12)]

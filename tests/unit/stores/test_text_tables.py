@@ -20,13 +20,14 @@ from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.pipelines.texts import _Table
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.tables import texts
-from webcrawl.stores.tables.texts import TextTable
+from webcrawl.stores.tables.journal import Journal, journal_path
+from webcrawl.stores.tables.texts import TextTable, schema
 from webcrawl.stores.uploads import Uploads
 
 COLUMNS = [
     *("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file", "crawl"),
     *("status", "warc_offset", "warc_length", "fetched_at", "published_at", "read_at"),
-    *("text", "markdown"),
+    *("text", "markdown", "origin"),
 ]
 
 
@@ -62,7 +63,7 @@ def test_pages_become_rows(tmp_path: Path) -> None:
     assert list(first) == COLUMNS
     assert first == {
         "url": "http://www.example.org/1",
-        "host": "http://www.example.org",
+        "host": "org.example.www",
         "title": "T\ufffd",
         "author": "A?",
         "language": "fr",
@@ -78,12 +79,49 @@ def test_pages_become_rows(tmp_path: Path) -> None:
         "read_at": None,
         "text": "text 1\n? é\ufffd",
         "markdown": None,
+        "origin": "http://www.example.org",
     }
     assert (second["url"], second["markdown"], second["title"]) == (
         "http://www.example.org/2",
         "# text",
         None,
     )
+
+
+def test_row_groups_are_sorted_by_host_and_url(tmp_path: Path) -> None:
+    table = TextTable(tmp_path, "news")
+    table.write([page(3), page(1), page(2, url="http://a.org/", host="http://a.org")])
+    table.close()
+    assert [row["url"].rpartition("/")[2] for row in rows(tmp_path)] == ["", "1", "3"]
+    (path,) = tmp_path.iterdir()
+    footer, names = pyarrow.parquet.read_metadata(path), pyarrow.parquet.read_schema(path).names
+    group = footer.row_group(0)
+    assert [names[column.column_index] for column in group.sorting_columns] == ["host", "url", "fetched_at"]
+    assert (
+        group.column(names.index("host")).statistics.min,
+        group.column(names.index("text")).statistics,
+    ) == (
+        "org.a",
+        None,
+    )
+
+
+def test_a_journal_of_an_earlier_version_is_finished(tmp_path: Path) -> None:
+    first = pyarrow.schema([field.with_nullable(True) for field in list(schema())[:17]])
+    old = {
+        "url": "http://www.example.org/1",
+        "host": "http://www.example.org",
+        "fetched_at": NOW,
+        "crawl": "c",
+        "text": "t",
+    }
+    batch = pyarrow.RecordBatch.from_pylist([old], schema=first)
+    journal = Journal(journal_path(tmp_path, "c-1"))
+    journal.write([bytes(batch.serialize()), b"damaged"])
+    journal.close()
+    TextTable(tmp_path, "news").close()
+    (row,) = rows(tmp_path)
+    assert row == dict.fromkeys(COLUMNS, None) | old | {"host": "org.example.www", "origin": old["host"]}
 
 
 def test_a_killed_writer_loses_nothing_that_was_written(tmp_path: Path) -> None:
@@ -172,7 +210,7 @@ def test_an_unwritable_table_is_an_error_and_loses_nothing(tmp_path: Path) -> No
 
 def test_a_missing_pyarrow_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(LibraryMissing, match=r"TEXT = parquet needs pyarrow: \S+ -m pip install"):
+    with pytest.raises(LibraryMissing, match=r"a table in Parquet needs pyarrow: \S+ -m pip install"):
         TextTable(tmp_path, "news")
     assert os.listdir(tmp_path) == []
 

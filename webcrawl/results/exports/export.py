@@ -157,7 +157,7 @@ class _Files:
         self._open[key] = name, part
         part.write(rows)
         self.rows[name] += len(rows)
-        if self.rows[name] >= ROWS_A_FILE or (self._folder / name).stat().st_size >= BYTES_A_FILE:
+        if self.rows[name] >= ROWS_A_FILE or part.size() >= BYTES_A_FILE:
             self._close(key)
 
     def _begin(self, key: str) -> tuple[str, ExportPart]:

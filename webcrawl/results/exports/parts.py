@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from sqlalchemy import BigInteger, Boolean, Float, Integer
 from sqlalchemy.types import TypeEngine
 
-from webcrawl.config.libraries import optional
 from webcrawl.documents.values import harmless, plain
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
+from webcrawl.stores.tables.parquet import GROUP_BYTES, ascending, parquet_writer, pyarrow
+from webcrawl.urls.reversed_hosts import reversed_host
 
 Row = Mapping[str, Any]
 
+NOT_NULL = " not null"
+"""The end of the type of a field that is never empty."""
+_ORDER = ("host", "url")
+_LARGE = ("text", "markdown")
+_DISK_SHARE = 4
+"""Rows of pages take about a quarter of their bytes in a Parquet file."""
 
 _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
     # the first match counts, because a BigInteger is also an Integer
     (UtcTime, "time"),
-    (Unsigned64, "uint64"),
+    (Unsigned64, "int64"),
     (Structure, "json"),
     (BigInteger, "int64"),
     (Integer, "int32"),
@@ -31,15 +39,35 @@ _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
 )
 
 
-def _kind(column_type: TypeEngine[Any]) -> str:
-    return next((kind for known, kind in _KINDS if isinstance(column_type, known)), "string")
+def _kind(column_type: TypeEngine[Any], *, nullable: bool) -> str:
+    kind = next((kind for known, kind in _KINDS if isinstance(column_type, known)), "string")
+    return kind if nullable else kind + NOT_NULL
 
 
-FIELDS: Mapping[str, str] = {column.name: _kind(column.type) for column in pages.columns}
-"""The columns of table `pages`, with types that all formats share.
+FIELDS: Mapping[str, str] = {
+    column.name: _kind(column.type, nullable=bool(column.nullable)) for column in pages.columns
+} | {"origin": "string" + NOT_NULL}
+"""The columns of table `pages` and `origin`, with types that all formats share.
 
-The types are string, int32, int64, uint64, double, boolean, time (UTC, microseconds) and json.
+The types are string, int32, int64, double, boolean, time (UTC, microseconds) and json, with " not null" after those of
+fields that are never empty. `host` is the reversed host as in the tables of links, `origin` what table `pages` has as
+`host`.
 """
+_UNSIGNED = tuple(column.name for column in pages.columns if isinstance(column.type, Unsigned64))
+
+
+def exported_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yields rows of table `pages` with the columns of an export.
+
+    Hashes of 64 bits are in two's complement, because Spark and Iceberg have no unsigned integers.
+    """
+    for row in rows:
+        hashes = {name: _signed(row[name]) for name in _UNSIGNED}
+        yield {**row, **hashes, "host": reversed_host(row["host"]), "origin": row["host"]}
+
+
+def _signed(number: int | None) -> int | None:
+    return number if number is None or number < 1 << 63 else number - (1 << 64)
 
 
 class ExportPart(ABC):
@@ -50,10 +78,15 @@ class ExportPart(ABC):
     def __init__(self, path: Path | TextIO, fields: Mapping[str, str] = FIELDS) -> None:
         """Creates the file `path`; text may go to an open file. `fields`: types by name, as in `FIELDS`."""
         self._fields = fields
+        self._path = path
 
     @abstractmethod
     def write(self, rows: Sequence[Row]) -> None:
         """Appends rows that have the fields."""
+
+    def size(self) -> int:
+        """Returns about how many bytes the file has."""
+        return self._path.stat().st_size if isinstance(self._path, Path) else 0
 
     @abstractmethod
     def close(self) -> None:
@@ -61,35 +94,71 @@ class ExportPart(ABC):
 
 
 class ParquetPart(ExportPart):
-    """A Parquet file with a row group for each `write`, compressed by Zstandard."""
+    """A Parquet file with row groups of about GROUP_BYTES, each sorted by host and URL if the rows have them.
+
+    Rows wait in a temporary file in the same folder until `close`, because a writer for each partition would hold a
+    row group in memory.
+    """
 
     suffix = ".parquet"
 
     def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
         super().__init__(path, fields)
-        pyarrow = optional("Parquet", "pyarrow", "parquet", "pyarrow", "pyarrow.parquet")
-        types = {
-            "string": pyarrow.string(),
-            "binary": pyarrow.binary(),
-            "int16": pyarrow.int16(),
-            "int32": pyarrow.int32(),
-            "int64": pyarrow.int64(),
-            "uint64": pyarrow.uint64(),
-            "double": pyarrow.float64(),
-            "boolean": pyarrow.bool_(),
-            "time": pyarrow.timestamp("us", tz="UTC"),
-            "json": pyarrow.string(),
-        }
-        self._arrow = pyarrow
-        self._schema = pyarrow.schema([(name, types[kind]) for name, kind in fields.items()])
-        self._writer = pyarrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
+        self._into = path
+        self._schema = arrow_schema(fields)
+        path.touch()
+        self._waiting = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
+        self._stream = pyarrow().ipc.new_stream(self._waiting, self._schema)
 
     def write(self, rows: Sequence[Row]) -> None:
         flat = [_flat(row, self._fields) for row in rows]
-        self._writer.write_table(self._arrow.Table.from_pylist(flat, schema=self._schema))
+        self._stream.write_table(pyarrow().Table.from_pylist(flat, schema=self._schema))
+
+    def size(self) -> int:
+        return self._waiting.tell() // _DISK_SHARE
 
     def close(self) -> None:
-        self._writer.close()
+        order = [name for name in _ORDER if name in self._fields]
+        self._stream.close()
+        self._waiting.seek(0)
+        with self._waiting, parquet_writer(self._into, self._schema, order, large=_LARGE) as writer:
+            for group in _groups(pyarrow().ipc.open_stream(self._waiting), self._schema):
+                writer.write_table(group.sort_by(ascending(order)) if order else group, len(group))
+
+
+def arrow_schema(fields: Mapping[str, str]) -> Any:
+    """Returns the Arrow schema of fields with types as in `FIELDS`."""
+    arrow = pyarrow()
+    types = {
+        "string": arrow.string(),
+        "binary": arrow.binary(),
+        "int16": arrow.int16(),
+        "int32": arrow.int32(),
+        "int64": arrow.int64(),
+        "double": arrow.float64(),
+        "boolean": arrow.bool_(),
+        "time": arrow.timestamp("us", tz="UTC"),
+        "json": arrow.string(),
+    }
+    return arrow.schema(
+        [
+            arrow.field(name, types[kind.removesuffix(NOT_NULL)], nullable=not kind.endswith(NOT_NULL))
+            for name, kind in fields.items()
+        ]
+    )
+
+
+def _groups(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
+    """Yields Arrow tables of about GROUP_BYTES."""
+    waiting, size = list[Any](), 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pyarrow().Table.from_batches(waiting, schema)
+            waiting, size = [], 0
+    if waiting:
+        yield pyarrow().Table.from_batches(waiting, schema)
 
 
 class JsonLinesPart(ExportPart):

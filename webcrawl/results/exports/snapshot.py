@@ -9,25 +9,26 @@ from typing import Any, Literal, NamedTuple
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.links import arrow as links
-from webcrawl.links.arrow import pyarrow
 from webcrawl.links.sources import link_files
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.parquet import GROUP_BYTES, ascending, pyarrow
 from webcrawl.stores.tables.store import TableFile
 
 TableName = Literal["links", "texts"]
-GROUP_BYTES = 8_000_000
-"""The bytes of rows in memory, which become a row group."""
 FILE_BYTES = 500_000_000
 
 
 class _Table(NamedTuple):
-    """How a table is read. `columns`: those of the URL and the time of a fetch."""
+    """How a table is read and written. `columns`: those of the URL and the time of a fetch."""
 
     columns: tuple[str, str]
     only_good: bool
     schema: Callable[[], Any]
+    with_all_columns: Callable[[Any], Any]
+    order: Sequence[str]
+    writer: Callable[[Path], Any]
     files: Callable[[StoreConfig], Sequence[Callable[[], TableFile]]]
 
 
@@ -39,8 +40,24 @@ def _text_files(config: StoreConfig) -> Sequence[Callable[[], TableFile]]:
 
 
 _TABLES: Mapping[TableName, _Table] = {
-    "links": _Table(("from_url", "time"), False, links.schema, lambda config: link_files(config).openers),
-    "texts": _Table(("url", "fetched_at"), True, texts.schema, _text_files),
+    "links": _Table(
+        ("from_url", "time"),
+        False,
+        links.schema,
+        lambda rows: rows.select(links.schema().names).cast(links.schema()),
+        links.ORDER,
+        lambda path: links.writer(path, links.schema()),
+        lambda config: link_files(config).openers,
+    ),
+    "texts": _Table(
+        ("url", "fetched_at"),
+        True,
+        texts.schema,
+        texts.with_all_columns,
+        texts.ORDER,
+        texts.table_writer,
+        _text_files,
+    ),
 }
 
 
@@ -50,9 +67,9 @@ def current_rows(config: StoreConfig, table: TableName, pages: CurrentPages) -> 
     Rows of texts are only those of pages that answer 2xx and are no soft 404. Reads three columns of all rows, and the
     others only of row groups with current rows. Raises StoreError.
     """
-    _, only_good, schema, files = known = _TABLES[table]
-    openers = files(config)
-    rows = CurrentRows(pages, known.columns, only_good=only_good)
+    known = _TABLES[table]
+    openers = known.files(config)
+    rows = CurrentRows(pages, known.columns, only_good=known.only_good)
     for opener in openers:
         file = opener()
         for group in file.groups:
@@ -62,34 +79,24 @@ def current_rows(config: StoreConfig, table: TableName, pages: CurrentPages) -> 
         for group in file.groups:
             are_current = rows.are(file.read(group, rows.columns))
             if are_current.any():
-                whole = file.read(group, schema().names).filter(pyarrow().array(are_current))
-                yield _with_all_columns(whole, schema())
-
-
-def _with_all_columns(rows: Any, schema: Any) -> Any:
-    """Returns rows with the columns of a schema; those that a file of an earlier version lacks are null."""
-    arrays = [
-        rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pyarrow().nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pyarrow().Table.from_arrays(arrays, schema=schema)
+                whole = file.read(group, known.schema().names).filter(pyarrow().array(are_current))
+                yield known.with_all_columns(whole)
 
 
 def write_snapshot(
     config: StoreConfig, table: TableName, pages: CurrentPages, folder: Path, stamp: str
 ) -> dict[str, int]:
     """Writes the current rows of a table to Parquet files in a folder; returns their numbers of rows by name."""
+    known = _TABLES[table]
     counts: dict[str, int] = {}
     writer, path = None, folder
     try:
         for group in _groups(current_rows(config, table, pages)):
             if writer is None:
                 path = folder / f"{table}-{stamp}-{len(counts):05}{SUFFIX}"
-                writer = links.writer(path, group.schema)
+                writer = known.writer(path)
                 counts[path.name] = 0
-            writer.write_table(group)
+            writer.write_table(group.sort_by(ascending(known.order)), len(group))
             counts[path.name] += len(group)
             if path.stat().st_size >= FILE_BYTES:
                 writer.close()

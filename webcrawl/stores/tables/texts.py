@@ -1,6 +1,7 @@
 """Stores the text of pages as a table; docs/guide/texts.md lists the columns.
 
-Each entry of its journal is an Arrow record batch of a few pages. The Parquet file consists of these batches.
+Each entry of its journal is an Arrow record batch of a few pages. A row group of the Parquet file has many of these,
+sorted by host and URL.
 """
 
 from __future__ import annotations
@@ -10,13 +11,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
-from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredText
 from webcrawl.documents.values import clean
@@ -24,8 +23,10 @@ from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX, JournalReader, finish_journals
+from webcrawl.stores.tables.parquet import ascending, parquet_writer, pyarrow
 from webcrawl.stores.tables.store import TableFile, TableFormat, TableStore, table_location
 from webcrawl.stores.warc.files import prefix_of
+from webcrawl.urls.reversed_hosts import reversed_host
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +37,17 @@ GROUP_BYTES = 8_000_000
 _BATCH_CHARACTERS = 500_000
 """The characters of text after which an entry of the journal takes no further page."""
 
-_TEXTS = ("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file")
+_TEXTS = ("url", "title", "author", "language", "mime_type", "digest", "warc_file")
 _NUMBERS = ("status", "warc_offset", "warc_length")
 _TIMES = ("fetched_at", "published_at", "read_at")
-_REPEATED = ("host", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
+_REPEATED = ("host", "origin", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns with few different values, each of which is written once."""
-
-
-def pyarrow() -> ModuleType:
-    """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
-    return arrow_library("TEXT = parquet", "pyarrow.parquet")
+_LARGE = ("text", "markdown")
+_NEVER_EMPTY = ("url", "host", "fetched_at", "crawl", "text", "origin")
+ORDER = ("host", "url", "fetched_at")
+"""The columns by which the rows of a row group are sorted."""
+_FIRST_COLUMNS = 17
+"""The columns of the first version. Later versions have added columns at the end."""
 
 
 class TextTable:
@@ -114,29 +116,53 @@ def _opened(store: ObjectStore, name: str, size: int) -> TableFile:
 
 def make_table(journal: Path, path: Path) -> bool:
     """Makes a Parquet file from a journal; returns False if the journal has no rows. Raises OSError."""
-    arrow, has_rows = pyarrow(), False
-    # the other columns have a different value for each page
-    options = {"compression": "zstd", "use_dictionary": list(_REPEATED)}
-    with arrow.parquet.ParquetWriter(path, schema(), **options) as writer:
+    has_rows = False
+    with table_writer(path) as writer:
         for group in _groups(journal):
-            writer.write_table(arrow.Table.from_batches(group))
+            writer.write_table(group.sort_by(ascending(ORDER)), len(group))
             has_rows = True
     if not has_rows:
         path.unlink()
     return has_rows
 
 
+def table_writer(path: Path) -> Any:
+    """Returns a pyarrow ParquetWriter of a table of texts; row groups must be sorted by ORDER."""
+    # the other columns have a different value for each page
+    return parquet_writer(path, schema(), ORDER, large=_LARGE, use_dictionary=list(_REPEATED))
+
+
 @cache
 def schema() -> Any:
+    """Returns the schema of all files. A new column comes last, so that earlier journals can be read."""
     arrow = pyarrow()
     text, time = arrow.string(), arrow.timestamp("us", tz="UTC")
     kinds = (
-        dict.fromkeys((*_TEXTS, "crawl"), text)
+        dict.fromkeys(("url", "host", *_TEXTS[1:], "crawl"), text)
         | dict.fromkeys(_NUMBERS, arrow.int64())
         | dict.fromkeys(_TIMES, time)
-        | dict.fromkeys(("text", "markdown"), text)
+        | dict.fromkeys((*_LARGE, "origin"), text)
     )
-    return arrow.schema(list(kinds.items()))
+    return arrow.schema(
+        [arrow.field(name, kind, nullable=name not in _NEVER_EMPTY) for name, kind in kinds.items()]
+    )
+
+
+def with_all_columns(rows: Any) -> Any:
+    """Returns rows of a file of any version, an Arrow table, with the columns of `schema`; new columns are null.
+
+    Until version 0.1 `host` was what `origin` is now.
+    """
+    arrow, values = pyarrow(), {name: rows[name] for name in rows.column_names}
+    if "origin" not in values:
+        coded = rows["host"].combine_chunks().dictionary_encode()
+        hosts = arrow.array(map(reversed_host, coded.dictionary.to_pylist()), arrow.string())
+        values |= {"host": hosts.take(coded.indices), "origin": rows["host"]}
+    columns = [
+        values[field.name].cast(field.type) if field.name in values else arrow.nulls(len(rows), field.type)
+        for field in schema()
+    ]
+    return arrow.Table.from_arrays(columns, schema=schema())
 
 
 def _digest(page: Page) -> str:
@@ -175,6 +201,8 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
         values[name] = [getattr(page, name) for page in pages]
     for name in _TEXTS:
         values[name] = [clean(str(text)) if (text := getattr(page, name)) else None for page in pages]
+    values["host"] = [reversed_host(page.host) for page in pages]
+    values["origin"] = [clean(page.host) for page in pages]
     values["crawl"] = [crawl] * len(pages)
     values["text"] = texts
     values["markdown"] = [page.reading.markdown or None for page in pages]
@@ -193,23 +221,39 @@ def _column(name: str, values: list[Any], kind: Any) -> Any:
         raise ValueError(f"a value of {name} does not fit the table of texts: {error}") from error
 
 
-def _groups(journal: Path) -> Iterator[list[Any]]:
-    """Yields the record batches of a journal, a row group at a time."""
+def _groups(journal: Path) -> Iterator[Any]:
+    """Yields the rows of a journal as Arrow tables, a row group at a time."""
     arrow, damaged = pyarrow(), 0
     group, size = list[Any](), 0
     with journal.open("rb") as file:
         reading = JournalReader(file)
         for data in reading:
             try:
-                group.append(arrow.ipc.read_record_batch(arrow.py_buffer(data), schema()))
+                group.append(_entry(data))
             except (arrow.ArrowException, OSError):
                 damaged += 1
                 continue
             size += len(data)
             if size >= GROUP_BYTES:
-                yield group
+                yield arrow.concat_tables(group)
                 group, size = [], 0
     if damaged := damaged + reading.damaged:
         logger.warning("%s is damaged: the texts of %d pages or more in it are lost", journal, damaged)
     if group:
-        yield group
+        yield arrow.concat_tables(group)
+
+
+def _entry(data: bytes) -> Any:
+    """Returns the rows of an entry as an Arrow table; raises ArrowException or OSError if it is damaged.
+
+    An entry does not say how many columns it has, and earlier versions had fewer. Reading too many is an error.
+    """
+    arrow, fields = pyarrow(), list(schema())
+    for most in range(len(fields), _FIRST_COLUMNS - 1, -1):
+        try:
+            batch = arrow.ipc.read_record_batch(arrow.py_buffer(data), arrow.schema(fields[:most]))
+            break
+        except (arrow.ArrowException, OSError):
+            if most == _FIRST_COLUMNS:
+                raise
+    return with_all_columns(arrow.Table.from_batches([batch]))

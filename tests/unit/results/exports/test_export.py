@@ -23,7 +23,7 @@ from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.results.exports import export as module
 from webcrawl.results.exports.export import MANIFEST, export
-from webcrawl.results.exports.parts import FIELDS, FORMATS, ParquetPart
+from webcrawl.results.exports.parts import FIELDS, FORMATS, NOT_NULL, ParquetPart, exported_rows
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import location, open_store
 from webcrawl.stores.objects.store import ObjectStore
@@ -62,7 +62,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         pages.append(page.row())
     with Metadata(f"sqlite:///{tmp_path_factory.mktemp('rows')}/metadata.db") as metadata:
         metadata.upsert(pages)
-        return list(metadata.scan())
+        return list(exported_rows(metadata.scan()))
 
 
 def opened(where: str) -> ObjectStore:
@@ -95,9 +95,9 @@ def expected(row: dict[str, Any], form: str) -> dict[str, Any]:
     """The expected form of a row in a format."""
     found = {name: row[name] for name in FIELDS}
     for name, kind in FIELDS.items():
-        if kind == "json" and form != "jsonl" and found[name] is not None:
+        if kind.startswith("json") and form != "jsonl" and found[name] is not None:
             found[name] = json.dumps(found[name], ensure_ascii=False)
-        if kind == "time" and form != "parquet" and found[name] is not None:
+        if kind.startswith("time") and form != "parquet" and found[name] is not None:
             found[name] = found[name].isoformat()
     if form == "jsonl":
         return {name: value for name, value in found.items() if value is not None}
@@ -160,7 +160,7 @@ def test_rows_are_partitioned_by_day_or_host(rows: list[dict[str, Any]], tmp_pat
     query = (
         f"SELECT host, count(DISTINCT part) FROM read_parquet('{tmp_path}/hosts/**/*.parquet') GROUP BY ALL"
     )
-    assert sorted(duckdb.sql(query).fetchall()) == [(host, 1) for host in HOSTS]
+    assert sorted(duckdb.sql(query).fetchall()) == [(f"example.{name}", 1) for name in "abcdefgh"]
 
 
 def test_buffered_rows_and_open_files_are_limited(
@@ -206,7 +206,7 @@ def test_files_roll_over_at_their_size_limit(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(module, "BYTES_A_FILE", 5_000_000)
     with Metadata(f"sqlite:///{tmp_path}/metadata.db") as metadata:
         metadata.upsert(list(large_rows(40)))
-        exported(list(metadata.scan()), tmp_path / "jsonl", "jsonl", "date")
+        exported(list(exported_rows(metadata.scan())), tmp_path / "jsonl", "jsonl", "date")
     found = list((tmp_path / "jsonl").rglob("*.jsonl"))
     assert all(5_000_000 < path.stat().st_size < 9_000_000 for path in found)
     assert len(found) >= 4
@@ -365,4 +365,36 @@ def test_folder_that_cannot_be_created_is_named_in_the_error(
 
 def test_fields_are_documented_in_order_with_their_types() -> None:
     page = (CHECKOUT / "docs" / "reference" / "exports.md").read_text()
-    assert re.findall(r"^\| `(\w+)` \| (\w+) \|", page, re.MULTILINE) == list(FIELDS.items())
+    documented = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*)\|$", page, re.MULTILINE)
+    assert {
+        name: kind + (NOT_NULL if what.endswith("never empty ") else "") for name, kind, what in documented
+    } == FIELDS
+    assert [name for name, _, _ in documented] == list(FIELDS)
+
+
+def test_parquet_says_how_rows_are_sorted_and_what_is_never_empty(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    exported(rows, tmp_path, "parquet", "none")
+    (path,) = tmp_path.glob("*.parquet")
+    footer = pyarrow.parquet.read_metadata(path)
+    group, names = footer.row_group(0), pyarrow.parquet.read_schema(path).names
+    assert footer.num_row_groups == 1
+    assert [names[column.column_index] for column in group.sorting_columns] == ["host", "url"]
+    hosts = group.column(names.index("host")).statistics
+    assert (hosts.min, hosts.max, hosts.null_count) == ("example.a", "example.h", 0)
+    assert group.column(names.index("url")).has_offset_index
+    stored = pyarrow.parquet.read_table(path)
+    order = [(row["host"], row["url"]) for row in stored.select(["host", "url"]).to_pylist()]
+    assert order == sorted(order)
+    required = {field.name for field in stored.schema if not field.nullable}
+    assert required == {name for name, kind in FIELDS.items() if kind.endswith(NOT_NULL)}
+    assert {"url", "host", "origin", "fetched_at"} < required
+
+
+def test_hashes_are_signed_in_every_format(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    for form in FORMATS:
+        exported(rows[:1], tmp_path / form, form, "none")
+        (row,) = read(tmp_path / form, form)
+        number = int(row["url"].rpartition("/")[2])
+        assert int(str(row["simhash"]).lstrip("'")) == -1 - number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webcrawl.links.hosts import plain_host, reversed_host
 from webcrawl.urls.canonical import normalize
+from webcrawl.urls.reversed_hosts import plain_host, reversed_host
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,8 @@ class PartLost(StoreError):
 class ApiProblem(CrawlError):
     """A request to the HTTP API is answered with an error.
 
-    `kind` is a `webcrawl.service.problem.ProblemKind`; `retry_after`: seconds to wait before the next try.
+    `kind` is a `webcrawl.service.problem.ProblemKind`; `retry_after`: seconds to wait before the next try. `reason`
+    is a word for metrics, by default the kind.
     """
 
     def __init__(
@@ -180,8 +181,10 @@ class ApiProblem(CrawlError):
         *,
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(detail or str(kind))
+        self.reason = reason or str(kind)
         self.kind = kind
         self.detail = detail
         self.retry_after = retry_after

@@ -148,6 +148,7 @@ def check_worker(now: Scraped, size: int) -> None:
         for base in (
             "dead_letters",
             "items",
+            "live_answer_seconds",
             "live_answers",
             "remarks",
             "revisits",
@@ -181,6 +182,7 @@ def check_whole(now: Scraped, size: int) -> None:
         for base in (
             "dead_letters",
             "items",
+            "live_answer_seconds",
             "live_answers",
             "remarks",
             "revisits",

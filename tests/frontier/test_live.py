@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -95,7 +96,8 @@ async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_
     engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
 ) -> None:
     engine = engine_at(redis_url)
-    first, second = LiveMessages(engine, "live:urls", "first"), LiveMessages(engine, "live:urls", "second")
+    counters = Counter[str]()
+    first, second = (LiveMessages(engine, "live:urls", name, counters) for name in ("first", "second"))
     await first.begin()
     await second.begin()
     await LiveLane(engine).put([LiveRequest((A,), id="x", meta={"n": 1})])
@@ -106,6 +108,7 @@ async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_
     assert await second.claim(set()) == [delivered]
     assert await second.claim(set()) == []
     assert [each["name"] for each in valkey.xinfo_consumers("live:urls", "live")] == [b"second"]
+    assert counters == {"live_messages": 2, "live_dead_messages": 1}
     ((_, dead),) = valkey.xrange("live:dead")
     assert dead[b"error"] == b"max_age is a number, not 'soon'"
     assert json.loads(dead[b"message"]) == {"url": A, "max_age": "soon"}

@@ -20,6 +20,8 @@ from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.families import CRAWL, WORKER, Family
 from webcrawl.metrics.observations import STAGES
 from webcrawl.metrics.totals import CAUSES, FAMILIES
+from webcrawl.service.service_metrics import FAMILIES as OF_SERVICE, SERVICE
+from webcrawl.service.tally import STAGES as OF_REQUEST
 
 PROMETHEUS = CHECKOUT / "deploy" / "prometheus"
 RULES = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())
@@ -36,6 +38,7 @@ SCOPES = {
         worker_metrics.STORE,
         worker_metrics.ROBOTS,
     ],
+    SERVICE: [*OF_SERVICE],
 }
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"] if "alert" in rule]
 
@@ -126,6 +129,9 @@ def test_the_documentation_lists_each_metric(scope: str) -> None:
 
 def test_the_documentation_lists_stages_and_causes() -> None:
     assert table("| stage |") == [f"| `{name}` | {about} |" for name, about in STAGES.items()]
+    assert table("| stage of a request |") == [
+        f"| `{name}` | {about} |" for name, about in OF_REQUEST.items()
+    ]
     assert table("| cause |") == [f"| `{name}` | {about} |" for name, about in CAUSES.items()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.config.libraries import optional
+from webcrawl.config.libraries import opentelemetry, optional
 from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
+    from webcrawl.service.service import Service
     from webcrawl.web.access import Access
 
 _PORT = 8790
@@ -66,6 +68,7 @@ class Command(OpenedCrawlCommand):
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         check_libraries()
+        from webcrawl.config import read
         from webcrawl.service.app import create_service
         from webcrawl.service.live_worker import LiveWorker
         from webcrawl.service.server import ServiceConnection
@@ -82,6 +85,8 @@ class Command(OpenedCrawlCommand):
         listener = listening(opts.bind, opts.port)
         starter = CrawlStarter(self._project, opts.set)
         service = Service(opened, self.settings, access, starter, fetches_per_hour=opts.fetches)
+        if read(self.settings, "TRACES"):
+            _trace(service)
         server = Server(create_service(service), opts.certificate, opts.key, ServiceConnection)
         if not opts.no_worker:
             worker = LiveWorker(opened.connection, dict(setting.partition("=")[::2] for setting in opts.set))
@@ -92,6 +97,18 @@ class Command(OpenedCrawlCommand):
             loop.add_signal_handler(number, server.stop)
         print(f"Service: {server.url(listener)} (Ctrl-C stops it)", flush=True)
         await server.run(listener)
+
+
+def _trace(service: Service) -> None:
+    """Sends traces of requests until the service ends; raises LibraryMissing."""
+    opentelemetry()
+    from webcrawl.metrics.exporting import Exporting
+    from webcrawl.service.live_events import LIVE_CRAWL
+    from webcrawl.service.request_traces import RequestTraces
+
+    exporting = Exporting(LIVE_CRAWL, f"service {os.getpid()}")
+    service.tally.traces = RequestTraces(exporting.tracer)
+    service.on_close(exporting.close)
 
 
 def check_libraries() -> None:

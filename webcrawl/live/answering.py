@@ -18,6 +18,7 @@ from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events
 from webcrawl.live.stored import StoredChain, StoredChains
+from webcrawl.metrics.totals import LIVE_MS, live_bucket
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.stores.listeners import Publisher
 from webcrawl.urls.canonical import normalize, split
@@ -162,7 +163,11 @@ class Answering:
         outcome = answer.error or ("stored" if answer.stored else "fetched")
         self._counters[f"live.{outcome}"] += len(asks)
         waits = [time.time() - ask.put for ask in asks if not ask.page]
-        self._counters["live_wait_ms"] += round(1000 * sum(waits))
+        self._counters[LIVE_MS] += round(1000 * sum(waits))
+        self._counters.update(map(live_bucket, waits))
+        if (observed := self._session.observed) is not None and observed.traces is not None:
+            for ask in asks:
+                observed.traces.answered_live(ask.url, ask.put, answer.url, outcome, ask.id)
         self._waits += waits
         if (now := time.monotonic()) - self._logged < _LOG_SECONDS or not self._waits:
             return

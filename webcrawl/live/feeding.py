@@ -33,7 +33,7 @@ class LiveFeeding:
     def __init__(self, session: Session, worker: Worker, answering: Answering, stream: str) -> None:
         connection = session.connection
         self._session, self._worker, self._answering = session, worker, answering
-        self.messages = LiveMessages(connection.engine, stream, connection.worker)
+        self.messages = LiveMessages(connection.engine, stream, connection.worker, worker.tally.counters)
         self._claimed = self._reviewed = -math.inf
 
     async def run(self) -> None:

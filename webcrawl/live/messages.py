@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -31,12 +32,14 @@ class Delivered(NamedTuple):
 
 
 class LiveMessages:
-    """The stream for one worker, whose name is `consumer`. Methods may raise the errors of UNAVAILABLE."""
+    """The stream for one worker, whose name is `consumer`. Methods may raise the errors of UNAVAILABLE.
 
-    def __init__(self, engine: Engine, stream: str, consumer: str) -> None:
+    `counters`: of the totals of the crawl.
+    """
+
+    def __init__(self, engine: Engine, stream: str, consumer: str, counters: Counter[str]) -> None:
         self._engine, self._stream, self._consumer = engine, stream, consumer
-        self.dead = 0
-        """The number of messages that this worker could not use."""
+        self._counters = counters
 
     async def begin(self) -> None:
         """Creates the group, which begins with the oldest message in the stream, unless it exists."""
@@ -52,7 +55,9 @@ class LiveMessages:
         reply = await self._engine.client.xreadgroup(
             LIVE_GROUP, self._consumer, {self._stream: ">"}, count=_BATCH, block=_WAIT_MS
         )
-        return await self._usable(stream_entries(reply))
+        entries = stream_entries(reply)
+        self._counters["live_messages"] += len(entries)
+        return await self._usable(entries)
 
     async def claim(self, living: Collection[str]) -> list[Delivered]:
         """Takes messages that workers which are not `living` have read and not finished; returns some of them."""
@@ -96,7 +101,7 @@ class LiveMessages:
 
     async def _bury(self, number: str, fields: dict[bytes, bytes], error: str) -> None:
         logger.warning("Message %s of %s cannot be used: %s", number, self._stream, brief(error))
-        self.dead += 1
+        self._counters["live_dead_messages"] += 1
         message = {
             name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()
         }

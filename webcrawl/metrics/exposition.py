@@ -37,7 +37,10 @@ class _Given(Collector):
 def exposition(
     samples: Mapping[str, Iterable[MetricSample]], more: Iterable[Metric] = (), accept: str = ""
 ) -> Exposition:
-    """Returns the samples of each crawl, and metrics of other kinds, in the format of an `Accept` header."""
+    """Returns the samples of each crawl, and metrics of other kinds, in the format of an `Accept` header.
+
+    Samples of the crawl "" have no label `crawl`.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Given([*_metrics(samples), *more]))
     try:
@@ -77,16 +80,17 @@ def _plain(family: Family, samples: list[tuple[str, MetricSample]]) -> Metric:
     metric = Metric(family.name.removesuffix("_total"), family.about, family.kind)
     for crawl, sample in samples:
         assert not isinstance(sample.value, Histogram)
-        labels = dict(zip(("crawl", *family.labels), (crawl, *sample.labels), strict=True))
-        metric.add_sample(family.name, labels, float(sample.value))
+        labels = dict(zip(family.labels, sample.labels, strict=True))
+        metric.add_sample(family.name, {"crawl": crawl} | labels if crawl else labels, float(sample.value))
     return metric
 
 
 def _histogram(family: Family, samples: list[tuple[str, MetricSample]]) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.about, labels=("crawl", *family.labels))
+    names = ("crawl", *family.labels) if samples[0][0] else family.labels
+    metric = HistogramMetricFamily(family.name, family.about, labels=names)
     for crawl, sample in samples:
         assert isinstance(sample.value, Histogram)
         bounds = [*(str(bound) for bound in sample.value.bounds), "+Inf"]
         buckets = [*zip(bounds, map(float, sample.value.buckets()), strict=True)]
-        metric.add_metric((crawl, *sample.labels), buckets, sample.value.total)
+        metric.add_metric((crawl, *sample.labels) if crawl else sample.labels, buckets, sample.value.total)
     return metric

@@ -6,13 +6,14 @@ same times become spans.
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     # requires the extra "traces"
@@ -25,6 +26,9 @@ _HOUR, _DAY = 3600.0, 86400.0
 _LONG = (_HOUR, 3 * _HOUR, 12 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY, 30 * _DAY)
 LONG_BOUNDS = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, *_LONG)
 """Upper bounds in seconds for waits in the queue of a crawl."""
+
+LIVE_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds in seconds for the URLs of the live lane, from a message to the event of its page."""
 
 STAGES = {
     "queue": "in this worker, from the lease of the URL until its request is made",
@@ -54,6 +58,14 @@ class Histogram:
         self._counts = [0] * (len(bounds) + 1)
         self.total = 0.0
         """Sum of all durations in seconds."""
+
+    @classmethod
+    def of(cls, counts: Mapping[float, int], total: float, bounds: tuple[float, ...]) -> Self:
+        """Returns a histogram with these counts by upper bound, `math.inf` for the last bucket."""
+        histogram = cls(bounds)
+        histogram._counts = [counts.get(bound, 0) for bound in (*bounds, math.inf)]
+        histogram.total = total
+        return histogram
 
     def observe(self, seconds: float) -> None:
         """Counts a duration. A negative duration, after a clock was set back, adds nothing to the total."""

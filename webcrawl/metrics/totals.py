@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from http import HTTPStatus
 
 from webcrawl.frontier.figures import FETCHES, REMARK, REVISITS
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
+from webcrawl.metrics.observations import LIVE_BOUNDS, Histogram
 
 DEAD = "dead."
 """The prefix of the totals that count dead letters by cause."""
@@ -141,12 +143,8 @@ COUNTED = (
         prefix="live.",
     ),
     _total("live_forgotten_hosts", "idle hosts that the live lane has forgotten", "live_hosts_forgotten"),
-    Counted(
-        "live_wait_seconds",
-        "seconds from the messages of the live lane to the answers, added up",
-        {"live_wait_ms": ""},
-        factor=0.001,
-    ),
+    _total("live_messages", "messages of the live lane that workers have read"),
+    _total("live_dead_messages", "messages of the live lane that cannot be used"),
     _total("unchanged_pages", "pages that had not changed since an earlier fetch (`REVISIT`)", "unchanged"),
     Counted(
         "fetches",
@@ -179,15 +177,42 @@ COUNTED = (
 _ACTIVE = Counted(
     "active_seconds", "time in which at least one worker was alive", {"active_ms": ""}, factor=0.001
 )
+LIVE_SECONDS, LIVE_MS = "live_seconds.", "live_wait_ms"
+"""The totals that count answers of the live lane by upper bound, and the total of their milliseconds."""
+_LIVE = {
+    scope: Family(
+        scope,
+        "live_answer_seconds",
+        "histogram",
+        "from a message of the live lane to its answer, when the page is stored and readable",
+    )
+    for scope in (CRAWL, WORKER)
+}
 FAMILIES = {
-    CRAWL: [counted.family(CRAWL) for counted in (*COUNTED, _ACTIVE)],
-    WORKER: [counted.family(WORKER) for counted in COUNTED],
+    CRAWL: [*(counted.family(CRAWL) for counted in (*COUNTED, _ACTIVE)), _LIVE[CRAWL]],
+    WORKER: [*(counted.family(WORKER) for counted in COUNTED), _LIVE[WORKER]],
 }
 """The counters of each scope."""
 
 
 def samples_of(scope: str, totals: Mapping[str, int]) -> Iterator[MetricSample]:
     """Yields the counters of a scope from totals by name."""
-    for counted, family in zip((*COUNTED, _ACTIVE), FAMILIES[scope], strict=False):
+    for counted, family in zip(
+        (*COUNTED, *([_ACTIVE] if scope == CRAWL else [])), FAMILIES[scope], strict=False
+    ):
         for value, number in counted.values(totals):
             yield MetricSample(family, number, (value,) if counted.label else ())
+    if LIVE_MS in totals:
+        yield MetricSample(_LIVE[scope], live_seconds(totals))
+
+
+def live_bucket(seconds: float) -> str:
+    """Returns the total that counts an answer of the live lane after these seconds."""
+    bound = next((bound for bound in LIVE_BOUNDS if seconds <= bound), math.inf)
+    return f"{LIVE_SECONDS}{bound:g}"
+
+
+def live_seconds(totals: Mapping[str, int]) -> Histogram:
+    """Returns how long the answers of the live lane took."""
+    counts = {bound: totals.get(f"{LIVE_SECONDS}{bound:g}", 0) for bound in (*LIVE_BOUNDS, math.inf)}
+    return Histogram.of(counts, totals.get(LIVE_MS, 0) / 1000, LIVE_BOUNDS)

@@ -16,6 +16,8 @@ from webcrawl.frontier import LeasedURL, Settlement
 
 PAGE = "page"
 """The name of the span that contains the stages of a page."""
+LIVE = "live"
+"""The name of the span of a URL of the live lane, from its message to its answer."""
 _NO_PARENT = Context()
 
 
@@ -85,6 +87,17 @@ class Traces:
                 way.span.set_status(StatusCode.ERROR, settlement.reason)
             self._export(way)
             way.span.end(way.at(at))
+
+    def answered_live(self, url: str, put: float, final_url: str, outcome: str, request: str) -> None:
+        """Exports the trace of a URL of the live lane, from its message at the Unix time `put` until now.
+
+        `request`: who asked for it.
+        """
+        span = self._tracer.start_span(LIVE, _NO_PARENT, start_time=int(put * 1e9))
+        span.set_attributes({"url.full": url, "live.final_url": final_url, "live.outcome": outcome})
+        if request:
+            span.set_attribute("live.request", request)
+        span.end()
 
     def close(self) -> None:
         """Exports unfinished traces, such as those of pages that the last report has acknowledged."""

@@ -13,6 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from webcrawl.config.libraries import prometheus_client
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import LibraryMissing
 from webcrawl.service import crawls, events, fetch_pages, jobs, queue_urls, read_pages, search_pages
 from webcrawl.service.gate import ServiceGate
 from webcrawl.service.openapi import openapi_document
@@ -20,6 +23,7 @@ from webcrawl.service.operation import Operation, problem_response
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.reference_page import CONTENT_SECURITY_POLICY, reference_page
 from webcrawl.service.service import Service
+from webcrawl.service.service_metrics import service_samples
 
 OperationsOf: TypeAlias = Callable[[Service], Iterable[Operation]]
 PARTS: Sequence[OperationsOf] = (
@@ -49,14 +53,30 @@ def create_service(service: Service, parts: Sequence[OperationsOf] = PARTS) -> S
             page, media_type="text/html", headers={"Content-Security-Policy": CONTENT_SECURITY_POLICY}
         )
 
-    routes = [Route("/", show_page), Route("/openapi.json", show_document)]
+    async def show_metrics(request: Request) -> Response:
+        return await _metrics(service, request)
+
+    routes = [Route("/", show_page), Route("/openapi.json", show_document), Route("/metrics", show_metrics)]
     routes += [
         Route(operation.path, operation.__call__, methods=[operation.method], name=operation.name)
         for operation in operations
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False
-    return ServiceGate(app, service.access, service.close)
+    return ServiceGate(app, service.access, service.tally, service.close)
+
+
+async def _metrics(service: Service, request: Request) -> Response:
+    """Answers the metrics of the service, for a token as any other address."""
+    try:
+        prometheus_client()
+        from webcrawl.metrics.exposition import exposition
+
+        samples = await service_samples(service)
+    except (LibraryMissing, *UNAVAILABLE) as error:
+        return problem_response(ApiProblem(ProblemKind.UNAVAILABLE, str(error)), request.state.request_id)
+    text, content_type = exposition({"": samples}, accept=request.headers.get("accept", ""))
+    return Response(text, headers={"Content-Type": content_type})
 
 
 async def _refused(request: Request, error: Exception) -> Response:

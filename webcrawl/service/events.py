@@ -55,6 +55,8 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
 
 def operations(service: Service) -> Iterator[Operation]:
     """Yields the operation that sends events."""
+    endpoint = _Events(service)
+    service.tally.waiting["events"] = endpoint.readers.total
     yield Operation(
         name="getEvents",
         method="GET",
@@ -63,7 +65,7 @@ def operations(service: Service) -> Iterator[Operation]:
         description="The data of an event `page` is a PageEvent. A reader that comes again with Last-Event-ID misses "
         "nothing that the stream still has; an event `missed` says that it has dropped some.",
         tag="events",
-        handle=_Events(service).get,
+        handle=endpoint.get,
         query=EventsQuery,
         media_type="text/event-stream",
     )
@@ -117,6 +119,7 @@ class _Events:
                     ProblemKind.TOO_MANY_REQUESTS,
                     f"{counted} readers of events are connected",
                     retry_after=30,
+                    reason="readers",
                 )
         lines = self._lines(query.crawl, call.caller.name, EventFilter.of_query(query), after)
         return StreamingResponse(lines, media_type="text/event-stream")

@@ -127,11 +127,18 @@ class _FetchedPages:
         fetch = await self.fetches.begin(
             call.caller, request, missing, related=frozenset(wanted.related), render=wanted.render
         )
-        await fetch.wait(wanted.wait)
+        with self.service.tally.timed("wait"):
+            await fetch.wait(wanted.wait)
         return await self._answer(fetch)
 
     async def show(self, call: ApiCall) -> ApiAnswer:
         fetch = await self.fetches.find(call.path("id"), call.caller)
+        with self.service.tally.timed("wait"):
+            fetch = await self._settled(fetch, call)
+        return await self._answer(fetch)
+
+    async def _settled(self, fetch: LiveFetch, call: ApiCall) -> LiveFetch:
+        """Returns a request when its outcomes are known, or when `wait` is over."""
         deadline = time.monotonic() + call.query.wait
         while fetch.waiting and (left := deadline - time.monotonic()) > 0:
             if fetch.is_elsewhere:
@@ -140,7 +147,7 @@ class _FetchedPages:
                 fetch = await self.fetches.find(fetch.id, call.caller)
             else:
                 await fetch.wait(left)
-        return await self._answer(fetch)
+        return fetch
 
     def _request(self, wanted: WantedPages, caller: Caller) -> FetchRequest:
         """Returns the request with normalized URLs; those that cannot be crawled are settled."""
@@ -198,7 +205,8 @@ class _FetchedPages:
     async def _parts(self, page: StoredPage, names: Sequence[str], room: PartsRoom) -> PageParts | None:
         if set(names) <= {"metadata"}:
             return None
-        return room.take(await self.parts.parts(page.chain[-1].url, names))
+        with self.service.tally.timed("parts"):
+            return room.take(await self.parts.parts(page.chain[-1].url, names))
 
 
 def _is_fresh(page: StoredPage | None, since: float) -> bool:

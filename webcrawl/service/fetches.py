@@ -54,6 +54,7 @@ class Quota:
                 ProblemKind.TOO_MANY_REQUESTS,
                 f"the quota of this token allows {math.floor(left):,} more URLs now",
                 retry_after=max(1.0, missing / self._rate),
+                reason="quota",
             )
         self._left[caller] = (left - urls, now)
 
@@ -78,6 +79,7 @@ class Fetches:
         self._changed: dict[str, LiveFetch] = {}
         self._wake = asyncio.Event()
         self._follows = False
+        service.tally.waiting["fetch"] = self._of_caller.total
 
     async def begin(
         self,
@@ -98,33 +100,36 @@ class Fetches:
                 ProblemKind.TOO_MANY_REQUESTS,
                 f"{open_urls:,} URLs of this token wait already, and at most {MOST_OF_CALLER:,} may",
                 retry_after=_RETRY_SECONDS,
+                reason="token",
             )
         fetch = LiveFetch(secrets.token_urlsafe(16), request, set())
         free, busy = self._by_room(urls)
         fetch.outcomes |= {
             url: FetchOutcome(BUSY, f"{MOST_OF_HOST} URLs of its host wait here") for url in busy
         }
+        if busy:
+            self._service.tally.refusals["host", caller.name] += len(busy)
         if not free:
             fetch.id = ""
             return fetch
         if self._quota is not None:
             self._quota.take(caller.name, len(free))
         self._enter(fetch, free)
+        messages = [
+            LiveRequest((url,), id=fetch.id, max_age=request.max_ages[url], related=related, render=render)
+            for url in free
+        ]
         try:
-            await self._follow()
-            await self._keep(fetch)
-            messages = [
-                LiveRequest(
-                    (url,), id=fetch.id, max_age=request.max_ages[url], related=related, render=render
-                )
-                for url in free
-            ]
-            await self._lane.put(messages)
+            with self._service.tally.timed("queue"):
+                await self._follow()
+                await self._keep(fetch)
+                await self._lane.put(messages)
         except BaseException:
             self._leave(fetch)
             if self._quota is not None:
                 self._quota.give_back(caller.name, len(free))
             raise
+        self._service.tally.queued[caller.name] += len(free)
         return fetch
 
     async def find(self, fetch_id: str, caller: Caller) -> LiveFetch:

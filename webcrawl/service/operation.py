@@ -104,6 +104,7 @@ class Operation:
     async def __call__(self, request: Request) -> Response:
         """Answers a request."""
         request_id: str = request.state.request_id
+        request.state.operation = self.name
         try:
             caller: Caller = request.state.caller
             if self.role is Role.OPERATOR and caller.role is not Role.OPERATOR:
@@ -111,7 +112,8 @@ class Operation:
             query, body = self._query(request), await self._body(request)
             answer = await self.handle(ApiCall(request, caller, request_id, query, body))
         except Exception as error:
-            return problem_response(_as_problem(error, request_id), request_id)
+            request.state.problem = problem = _as_problem(error, request_id)
+            return problem_response(problem, request_id)
         if isinstance(answer, Response):
             return answer
         if not isinstance(answer, ApiAnswer):
@@ -183,7 +185,9 @@ def _as_problem(error: Exception, request_id: str) -> ApiProblem:
     if isinstance(error, InvalidURL | ConfigurationError):
         return ApiProblem(ProblemKind.BAD_REQUEST, str(error))
     if isinstance(error, LiveLaneFull):
-        return ApiProblem(ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after)
+        return ApiProblem(
+            ProblemKind.TOO_MANY_REQUESTS, str(error), retry_after=error.retry_after, reason="lane"
+        )
     if isinstance(error, EngineUnavailable | StoreUnavailable | RedisError):
         return ApiProblem(ProblemKind.UNAVAILABLE, retry_after=1)
     level = logging.WARNING if isinstance(error, CrawlError) else logging.ERROR

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from webcrawl.errors import InvalidURL
 from webcrawl.opened import OpenedCrawl
 from webcrawl.service.problem import ApiProblem, ProblemKind
+from webcrawl.service.tally import ServiceTally
 from webcrawl.stores.group_commit import Batches
 from webcrawl.urls.canonical import normalize
 
@@ -38,8 +39,10 @@ class _Wanted(NamedTuple):
 class PageReader:
     """Reads the metadata database in a thread of its own."""
 
-    def __init__(self, opened: OpenedCrawl) -> None:
+    def __init__(self, opened: OpenedCrawl, tally: ServiceTally) -> None:
         self._opened = opened
+        self._tally = tally
+        tally.waiting["read"] = self.waiting
         self._metadata: Metadata | None = None
         self._chains: RedirectChains | None = None
         self._waiting = Counter[str]()
@@ -55,10 +58,13 @@ class PageReader:
         ApiProblem if so many URLs wait, of the caller or of all, that answers would come late.
         """
         if max(self._waiting.total() / _MOST_WAITING, self._waiting[caller] / _MOST_OF_CALLER) >= 1:
-            raise ApiProblem(ProblemKind.TOO_MANY_REQUESTS, "too many URLs wait to be read", retry_after=1)
+            raise ApiProblem(
+                ProblemKind.TOO_MANY_REQUESTS, "too many URLs wait to be read", retry_after=1, reason="reads"
+            )
         self._waiting[caller] += len(urls)
         try:
-            return await self._pages(urls, history=history)
+            with self._tally.timed("read"):
+                return await self._pages(urls, history=history)
         finally:
             self._waiting[caller] -= len(urls)
             if not self._waiting[caller]:
@@ -73,6 +79,10 @@ class PageReader:
             for url, of_url in forms.items()
             if (form := next((form for form in of_url if form in pages), None)) is not None
         }
+
+    def waiting(self) -> int:
+        """Returns the number of URLs that wait to be read."""
+        return self._waiting.total()
 
     async def close(self) -> None:
         """Ends the thread and the connection to the database."""

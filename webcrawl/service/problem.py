@@ -14,6 +14,7 @@ from webcrawl.errors import ApiProblem
 
 __all__ = [
     "PROBLEM_JSON",
+    "REFUSALS",
     "STATUSES",
     "TITLES",
     "ApiProblem",
@@ -63,6 +64,16 @@ STATUSES: Mapping[ProblemKind, HTTPStatus] = {
     ProblemKind.FAILED: HTTPStatus.INTERNAL_SERVER_ERROR,
     ProblemKind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
 }
+REFUSALS = frozenset(
+    {
+        ProblemKind.UNKNOWN_TOKEN,
+        ProblemKind.ROLE_MISSING,
+        ProblemKind.OTHER_SITE,
+        ProblemKind.UNKNOWN_HOST,
+        ProblemKind.TOO_MANY_REQUESTS,
+    }
+)
+"""The kinds of requests that were refused because of who sent them, or when."""
 TITLES: Mapping[ProblemKind, str] = {
     ProblemKind.BAD_REQUEST: "The request is not valid.",
     ProblemKind.UNKNOWN_TOKEN: "The request needs a valid token: Authorization: Bearer TOKEN.",

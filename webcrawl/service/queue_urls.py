@@ -68,6 +68,7 @@ class _QueuedURLs:
         urls = list(dict.fromkeys(map(normalize, wanted.urls)))
         if wanted.crawl == LIVE_CRAWL:
             await self._to_lane(wanted, urls)
+            self.service.tally.queued[call.caller.name] += len(urls)
             return ApiAnswer(QueuedURLs(len(urls)), HTTPStatus.ACCEPTED)
         for name in ("tag", "meta", "related", "render", "max_age"):
             if getattr(wanted, name) not in _LEFT_OUT:
@@ -90,7 +91,8 @@ class _QueuedURLs:
                 )
                 for url in urls
             ]
-            await self.service.lane.put(messages)
+            with self.service.tally.timed("queue"):
+                await self.service.lane.put(messages)
         except WrongMessage as error:
             raise ApiProblem(ProblemKind.BAD_REQUEST, f"body: {error}") from error
 

@@ -66,7 +66,10 @@ class _SearchedPages:
     async def search(self, call: ApiCall) -> SearchedPages:
         if self.waiting >= _MOST_WAITING:
             raise ApiProblem(
-                ProblemKind.TOO_MANY_REQUESTS, "too many searches wait", retry_after=_BUSY_SECONDS
+                ProblemKind.TOO_MANY_REQUESTS,
+                "too many searches wait",
+                retry_after=_BUSY_SECONDS,
+                reason="searches",
             )
         self.waiting += 1
         try:

@@ -15,6 +15,7 @@ from webcrawl.live.lane import LiveLane
 from webcrawl.opened import OpenedCrawl
 from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.page_reader import PageReader
+from webcrawl.service.tally import ServiceTally
 from webcrawl.web.access import Access
 from webcrawl.web.starter import CrawlStarter
 
@@ -41,7 +42,8 @@ class Service:
         self.access = access
         self.starter = starter
         self.fetches_per_hour = fetches_per_hour
-        self.pages = PageReader(opened)
+        self.tally = ServiceTally()
+        self.pages = PageReader(opened, self.tally)
         self.ages = MaxAges(read(settings, "FETCH_MAX_AGE"))
         self.lane = LiveLane(opened.connection.engine, stream=read(settings, "LIVE_STREAM"))
         self.closing = asyncio.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 
 from hypothesis import given, strategies as st
 
@@ -14,7 +15,8 @@ from webcrawl.metrics.crawl import GAUGES
 from webcrawl.metrics.exposition import exposition
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 from webcrawl.metrics.observations import Histogram
-from webcrawl.metrics.totals import CAUSES, DEAD, FAMILIES, MOST_VALUES, samples_of
+from webcrawl.metrics.totals import CAUSES, DEAD, FAMILIES, LIVE_MS, MOST_VALUES, live_bucket, samples_of
+from webcrawl.service.service_metrics import FAMILIES as OF_SERVICE
 
 EVERY = [
     *GAUGES.values(),
@@ -42,6 +44,25 @@ def test_names_and_kinds_follow_the_conventions() -> None:
     text = exposition({"docs": map(one_of, EVERY), "news": map(one_of, EVERY)}).text.decode()
     assert Scraped(text).crawls == {"docs", "news"}
     check_by_promtool(text)
+    # a service has no crawl
+    text = exposition({"": map(one_of, OF_SERVICE)}).text.decode()
+    assert "crawl=" not in text and len(Scraped(text).families) == len(OF_SERVICE)
+    check_by_promtool(text)
+
+
+def test_answers_of_the_live_lane_become_a_histogram() -> None:
+    waits = [0.01, 0.1, 0.3, 4.0, 1000.0]
+    found = counters(Counter(map(live_bucket, waits)) | {LIVE_MS: round(1000 * sum(waits))})
+    name = "webcrawl_live_answer_seconds"
+    assert [found[f"{name}_bucket", bound] for bound in ("0.1", "0.5", "5.0", "300.0", "+Inf")] == [
+        2,
+        3,
+        4,
+        4,
+        5,
+    ]
+    assert (found[f"{name}_count"], found[f"{name}_sum"]) == (5, 1004.41)
+    assert f"{name}_count" not in {key[0] for key in counters({"pages": 1}).values}
 
 
 def test_totals_become_counters() -> None:

@@ -14,7 +14,8 @@ from tests.s3server import Line, weed_binary
 from tests.stores.buckets import eventually, files, page, uploads_end
 from webcrawl.config import StoreConfig
 from webcrawl.documents.page import Page
-from webcrawl.stores.archive import open_wet
+from webcrawl.stores.archive import open_conversion
+from webcrawl.stores.conversions import conversions
 from webcrawl.stores.tables.texts import open_text_table
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
@@ -30,7 +31,8 @@ class Wet:
     """WET files of a crawl."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = open_wet(config(folder), prefix="news")
+        stores = config(folder)
+        self._files = open_conversion(stores, conversions(stores)[0], prefix="news")
         self.close = self._files.close
 
     def write(self, one: Page) -> None:

@@ -115,8 +115,12 @@ class PageParts(Struct, omit_defaults=True):
     `problem` says why parts are missing that the archive should have.
     """
 
-    text: Annotated[str, Meta(description="The main text, or the whole text if there is no main part.")] = ""
+    text: Annotated[
+        str, Meta(description="The main text, or the whole text without one or if `TEXT_PART` is `page`.")
+    ] = ""
     markdown: str = ""
+    page_text: Annotated[str, Meta(description="The text of the whole page.")] = ""
+    page_markdown: str = ""
     html: Annotated[str, Meta(description="The source, decoded by its charset.")] = ""
     links: list[str] = []
     record: Annotated[str, Meta(description="The WARC record, a gzip member, in base64.")] = ""

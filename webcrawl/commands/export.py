@@ -120,7 +120,7 @@ class Command(StoresCommand):
             named = opts.crawl or read(self.settings, "CRAWL_ID")
             files = wacz.of_crawl((archive, robotstxt), named, DEFAULT_CRAWL, str(stores.pages))
             bodies = Bodies(archive, opened.fetch)
-            titles = wacz.PageTitles(bodies, metadata, opts.text)
+            titles = wacz.PageTitles(bodies, metadata, stores.text_parts[0] if opts.text else None)
             referred = None if metadata is None else ReferredRecords(archive, bodies, metadata)
             title = opts.title or f"Crawl {files.crawl}"
             packed = wacz.pack(store, name, files.warcs, titles, title, referred)
@@ -153,14 +153,16 @@ class Command(StoresCommand):
             if opts.changed_since:
                 time = moment(opts.changed_since)
                 only["changed_since"] = opts.changed_since
-                stored = metadata.scan(host, where=[*where, changes.changed_since(time)])
-                rows = exported_rows(changes.marked(stored, time, metadata.history))
+                changed = metadata.scan(host, where=[*where, changes.changed_since(time)])
+                rows = exported_rows(changes.marked(changed, time, metadata.history))
                 form = form._replace(fields={**form.fields, changes.COLUMN: "string"})
             else:
                 rows = form.rows(metadata.scan(host, where=where))
             texts = None
-            if names := [name for name in ("text", "markdown") if getattr(opts, name)]:
-                texts = TextColumns(StoredTexts(opened, self.settings, metadata), names)
+            if wanted := [name for name in ("text", "markdown") if getattr(opts, name)]:
+                stored = StoredTexts(opened, self.settings, metadata)
+                names = stored.names(wanted)
+                texts = TextColumns(stored, names)
                 rows = texts.added_to_all(rows, loop)
                 form = form._replace(fields={**form.fields, **dict.fromkeys(names, "string")})
             about = {"source": metadata.name, "fields": form.fields, "only": only, "force": opts.force}

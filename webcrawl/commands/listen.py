@@ -130,7 +130,8 @@ def _texts(
     from webcrawl.crawler.pages.stored_texts import StoredTexts, TextColumns
 
     assert settings is not None
-    return TextColumns(StoredTexts(opened, settings, opened.metadata()), names)
+    texts = StoredTexts(opened, settings, opened.metadata())
+    return TextColumns(texts, texts.names(names))
 
 
 async def _with_texts(rows: list[dict[str, Any]], texts: TextColumns) -> list[dict[str, Any]]:

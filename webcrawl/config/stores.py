@@ -19,6 +19,9 @@ _BESIDE = {
     "mined": "mined",
     "robotstxt": "robotstxt",
     "wet": "wet",
+    "markdown": "markdown",
+    "page_wet": "page-wet",
+    "page_markdown": "page-markdown",
     "tables": "texts",
 }
 """The folders beside the archive of pages, or below STORE_URI, by field."""
@@ -44,6 +47,7 @@ class StoreConfig:
     listeners: int = from_setting("LISTENERS_MAXLEN")
     texts: str = from_setting("TEXT")
     """How the text of pages is stored: words separated by commas."""
+    text_part: str = from_setting("TEXT_PART")
     has_markdown: bool = from_setting("TEXT_MARKDOWN")
     object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
     """URI scheme -> path of an ObjectStore class."""
@@ -54,8 +58,12 @@ class StoreConfig:
     robotstxt: str = ""
     """URI of an object store for the fetches of robots.txt."""
     wet: str = ""
+    markdown: str = ""
+    page_wet: str = ""
+    page_markdown: str = ""
+    """URIs of object stores for WET files and files of Markdown; the last two for whole pages, if both are stored."""
     tables: str = ""
-    """URIs of object stores for texts: WET files, and Parquet files."""
+    """URI of an object store for texts in Parquet files."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -72,9 +80,17 @@ class StoreConfig:
         return cls(pages, _database(settings, folder), folder, object_stores=classes, **values)
 
     @property
-    def with_markdown(self) -> bool:
-        """Whether pages are made into Markdown."""
-        return self.has_markdown and bool(self.texts)
+    def text_parts(self) -> tuple[str, ...]:
+        """The parts of a page whose texts are stored, "main" and "page"; the first is that of column `text`."""
+        return ("main", "page") if self.text_part == "both" else (self.text_part,)
+
+    def makes_text(self, part: str) -> bool:
+        """Returns whether the text of a part of the page is stored."""
+        return bool(self.texts) and part in self.text_parts
+
+    def makes_markdown(self, part: str) -> bool:
+        """Returns whether a part of the page is made into Markdown."""
+        return self.has_markdown and self.makes_text(part)
 
 
 def _database(settings: Settings, folder: Path) -> str:

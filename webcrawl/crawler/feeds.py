@@ -47,7 +47,7 @@ class PageTextExporter(JsonLinesItemExporter):
     def export_item(self, item: Any) -> None:
         if isinstance(item, Page):
             text = item.fed_text or FedText()
-            item = {**{name: plain(getattr(item, name)) for name in _PAGE_FIELDS}, **text._asdict()}
+            item = {**{name: plain(getattr(item, name)) for name in _PAGE_FIELDS}, **text.columns()}
         super().export_item(item)
 
 

@@ -250,7 +250,9 @@ class Session(OpenedCrawl):
             self.readers,
             text_links=read(self.settings, "TEXT_LINKS"),
             link_rows=self.stores.keeps_links,
-            markdown=self.stores.with_markdown,
+            markdown=self.stores.makes_markdown("main"),
+            page_markdown=self.stores.makes_markdown("page"),
+            whole_text=self.stores.makes_text("page"),
         )
 
     def _make_turns(self) -> Turns:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
@@ -114,7 +114,8 @@ class PageReading:
     content_language  of the header, if it names one language
     text              the visible text
     main_text         the main part of `text`, with its white space
-    markdown          of the main part of an HTML page, or of the whole page; if it is wanted
+    markdown          of the main part of an HTML page, or of the whole page without one; if it is wanted
+    page_markdown     of the whole HTML page; if it is wanted
     text_hash         the SimHash of `main_text` or `text`, if it is known; setting either text resets it
     """
 
@@ -131,6 +132,7 @@ class PageReading:
         "missing_extra",
         "noindex",
         "outline",
+        "page_markdown",
         "text_hash",
         "was_read",
     )
@@ -146,10 +148,11 @@ class PageReading:
         self.was_read = False
         self.content_language: str | None = None
         self.markdown: str | None = None
+        self.page_markdown: str | None = None
         self.text_hash: int | None = None
         self._text: str | Callable[[], str] | None = None
         self._main_text: str | None = None
-        self._readable: str | None = None
+        self._readable: dict[str, str] = {}
 
     @property
     def text(self) -> str | None:
@@ -161,7 +164,7 @@ class PageReading:
     @text.setter
     def text(self, text: str | Callable[[], str] | None) -> None:
         self._text = text
-        self._readable = self.text_hash = None
+        self._readable, self.text_hash = {}, None
 
     @property
     def main_text(self) -> str | None:
@@ -171,19 +174,26 @@ class PageReading:
     @main_text.setter
     def main_text(self, text: str | None) -> None:
         self._main_text = text
-        self._readable = self.text_hash = None
+        self._readable, self.text_hash = {}, None
 
-    @property
-    def stored_text(self) -> str:
-        """The text that TEXT stores, before it has lines: the main part, or the whole text without one, or ""."""
-        return self.main_text or self.text or ""
+    def text_of(self, part: str) -> str:
+        """Returns the text of a part, before it has lines, or "".
 
-    @property
-    def readable_text(self) -> str:
-        """`stored_text` with a line for each block."""
-        if self._readable is None:
-            self._readable = "\n".join(lines_of(self.stored_text))
-        return self._readable
+        "page" is the whole text, "main" the main part, or the whole text without one.
+        """
+        if part == "main":
+            return self.main_text or self.text or ""
+        return self.text or self.main_text or ""
+
+    def readable(self, part: str) -> str:
+        """Returns the text of a part with a line for each block."""
+        if part not in self._readable:
+            self._readable[part] = "\n".join(lines_of(self.text_of(part)))
+        return self._readable[part]
+
+    def markdown_of(self, part: str) -> str | None:
+        """Returns the Markdown of a part, if it was wanted."""
+        return self.markdown if part == "main" else self.page_markdown
 
 
 class PageOutlinks:
@@ -205,10 +215,28 @@ class PageOutlinks:
 
 
 class FedText(NamedTuple):
-    """The text of a page in feeds of the format `pages`, and its Markdown, which only HTML has."""
+    """The text of a page in feeds of the format `pages`, and its Markdown, which only HTML has.
+
+    The last two are those of the whole page, if `text` is that of the main part and both are wanted.
+    """
 
     text: str | None = None
     markdown: str | None = None
+    page_text: str | None = None
+    page_markdown: str | None = None
+
+    @classmethod
+    def of(cls, reading: PageReading, parts: Sequence[str]) -> Self:
+        """Returns the texts of the wanted parts, one or two."""
+        texts = [text for part in parts for text in (reading.readable(part), reading.markdown_of(part))]
+        return cls(*texts)
+
+    def columns(self) -> dict[str, str | None]:
+        """Returns the texts by name, those of the whole page only if there are any."""
+        return {name: text for name, text in self._asdict().items() if text is not None or name in _FED}
+
+
+_FED = ("text", "markdown")
 
 
 class _UnstoredFields:

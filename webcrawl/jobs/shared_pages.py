@@ -14,7 +14,17 @@ from pathlib import Path
 from webcrawl.errors import StoreError
 
 _FOLDER = "pages"
-_SHARED = ("metadata.db", "warc", "links", "texts", "wet", "monitor.json")
+_SHARED = (
+    "metadata.db",
+    "warc",
+    "links",
+    "texts",
+    "wet",
+    "markdown",
+    "page-wet",
+    "page-markdown",
+    "monitor.json",
+)
 
 
 def shared_pages(job_folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -22,7 +23,11 @@ class HtmlPipeline:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._with_markdown = session.stores.with_markdown
+        stores = session.stores
+        self._markdown = {
+            "with_markdown": stores.makes_markdown("main"),
+            "with_page_markdown": stores.makes_markdown("page"),
+        }
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -53,17 +58,18 @@ class HtmlPipeline:
         return page
 
     def _read(self, page: Page) -> None:
-        _fill(page, with_markdown=self._with_markdown)
+        _fill(page, self._markdown)
         if page.reading.frames or page.reading.is_frame:
             _stitch(page)
 
 
-def _fill(page: Page, *, with_markdown: bool) -> None:
+def _fill(page: Page, markdown: Mapping[str, bool]) -> None:
+    """`markdown`: the keyword arguments of `describe`."""
     assert page.document is not None
     outline, simhash = page.reading.outline, None
     facts = outline.facts if outline else None
     if outline is None or facts is None:
-        facts = describe(page.document, with_markdown=with_markdown)
+        facts = describe(page.document, **markdown)
         page.text = lambda: facts.text
     else:
         page.text = outline.text if outline.text is not None else lambda: facts.text
@@ -77,12 +83,12 @@ def _fill(page: Page, *, with_markdown: bool) -> None:
     page.image_url = facts.image_url
     page.details = {**facts.details, "text_length": len(facts.main_text or "")}
     page.main_text = facts.main_text
-    page.reading.markdown = facts.markdown
+    page.reading.markdown, page.reading.page_markdown = facts.markdown, facts.page_markdown
     page.reading.text_hash = simhash  # last, because setting the text resets it
 
 
 def _stitch(page: Page) -> None:
     """Moves the text of frames to the page that contains them."""
     texts = [document_text for frame in page.reading.frames if (document_text := visible_text(frame.html))]
-    page.main_text = page.reading.markdown = None
+    page.main_text = page.reading.markdown = page.reading.page_markdown = None
     page.text = None if page.reading.is_frame else "\n".join([page.text or "", *texts]).strip()

@@ -14,7 +14,8 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
 from webcrawl.documents.payload import StoredText
 from webcrawl.errors import StoreError
-from webcrawl.stores.archive import open_wet
+from webcrawl.stores.archive import open_conversion
+from webcrawl.stores.conversions import Conversion, conversions
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.tables.texts import open_text_table
 
@@ -36,9 +37,12 @@ class TextsPipeline(SessionComponent):
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         kinds = session.stores.texts.split(",")
         self._feeds = "feed" in kinds
-        self._stores: list[_Store[Any]] = [
-            _Wet(session) if kind == "wet" else _Table(session) for kind in kinds if kind != "feed"
-        ]
+        self._parts = session.stores.text_parts
+        self._stores: list[_Store[Any]] = []
+        if "wet" in kinds:
+            self._stores += [_Conversions(session, files) for files in conversions(session.stores)]
+        if "parquet" in kinds:
+            self._stores.append(_Table(session))
         self._tending: list[asyncio.Task[None]] = []
 
     async def open_spider(self) -> None:
@@ -49,7 +53,7 @@ class TextsPipeline(SessionComponent):
             for store in self._stores:
                 await self._session.stored("texts", item.url, partial(store.put, item))
             if self._feeds:
-                item.fed_text = FedText(item.reading.readable_text, item.reading.markdown)
+                item.fed_text = FedText.of(item.reading, self._parts)
         return item
 
     async def close_spider(self) -> None:
@@ -107,12 +111,13 @@ class _Table(_Store[StoredText]):
             return error
 
 
-class _Wet(_Store[None]):
-    """WET files."""
+class _Conversions(_Store[None]):
+    """WET files, or files of Markdown."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, conversion: Conversion) -> None:
         about = {"prefix": session.connection.keys.crawl, "software": f"webcrawl/{VERSION}"}
-        self._files = open_wet(session.stores, **about)
+        self._text = conversion.text
+        self._files = open_conversion(session.stores, conversion, **about)
         super().__init__(self._files.close)
 
     async def tend(self) -> None:
@@ -123,5 +128,5 @@ class _Wet(_Store[None]):
         return write_alone(pages, self._write_page)
 
     def _write_page(self, page: Page) -> None:
-        if page.reading.readable_text:
+        if self._text(page):
             self._files.write(page)

@@ -67,7 +67,16 @@ def of_pipeline(pipeline: type[Any]) -> ColumnElement[bool]:
 _READ = (
     *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "AI_OPT_OUTS"),
     *("TEXT_LINKS", "PAGE_RESOURCES"),
-    *("SIMHASH_DISTANCE", "LINKS", "TEXT", "TEXT_MARKDOWN", "STORE_URI", "METADATA_URI", "CRAWL_ID"),
+    *(
+        "SIMHASH_DISTANCE",
+        "LINKS",
+        "TEXT",
+        "TEXT_PART",
+        "TEXT_MARKDOWN",
+        "STORE_URI",
+        "METADATA_URI",
+        "CRAWL_ID",
+    ),
 )
 """Declared settings that affect how a page is read and where it is stored."""
 _COMPONENTS = ("ITEM_PIPELINES", "SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS")

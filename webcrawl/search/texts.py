@@ -15,8 +15,8 @@ from webcrawl.links.arrow import pyarrow
 from webcrawl.links.sources import LinkFile, link_files
 from webcrawl.search.entry import text_key
 from webcrawl.stores.archive import spool_of
+from webcrawl.stores.conversions import TEXT_TYPE
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows, PageContents
-from webcrawl.stores.folder_archive import TEXT
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.tables.store import TableFile
 from webcrawl.stores.tables.texts import text_files
@@ -86,7 +86,8 @@ def _records(path: Path, wanted: Wanted) -> Texts:
     with path.open("rb") as file, path.open("rb") as contents:
         for offset, length, start in members(file):
             headers = parse(start).headers
-            if headers.get("Content-Type") != TEXT:
+            # files of earlier versions have Markdown too
+            if headers.get("Content-Type") != TEXT_TYPE:
                 continue
             fetched = datetime.fromisoformat(headers["WARC-Date"])
             key = text_key(headers["WARC-Target-URI"], fetched)

@@ -55,7 +55,7 @@ class WantedPages(Struct, forbid_unknown_fields=True):
     max_age: MaxAge = UNSET
     wait: _Wait = 10.0
     parts: Annotated[
-        list[PartName], Meta(min_length=1, max_length=6, description='By default ["metadata"].')
+        list[PartName], Meta(min_length=1, max_length=8, description='By default ["metadata"].')
     ] = field(default_factory=lambda: ["metadata"])
     related: Annotated[
         list[Literal["image"]],

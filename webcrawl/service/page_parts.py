@@ -9,7 +9,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from webcrawl.client.answers import PageParts
-from webcrawl.crawler.pages.stored_texts import StoredTexts
+from webcrawl.crawler.pages.stored_texts import StoredTexts, Text
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
 from webcrawl.documents.html.facts import is_html
@@ -19,7 +19,10 @@ from webcrawl.service.service import Service
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.locations import Row, own_location
 
-PartName: TypeAlias = Literal["metadata", "text", "markdown", "html", "links", "record"]
+PartName: TypeAlias = Literal[
+    "metadata", "text", "markdown", "page_text", "page_markdown", "html", "links", "record"
+]
+_TEXTS = Text._fields
 _AT_ONCE = 4
 _MOST_BYTES = 32 << 20
 _MOST_OF_ANSWER = 64 << 20
@@ -34,7 +37,8 @@ class PartsRoom:
 
     def take(self, parts: PageParts) -> PageParts:
         """Returns the parts, or only a problem if the answer has no room for them."""
-        size = sum(map(len, (parts.text, parts.markdown, parts.html, parts.record, *parts.links)))
+        texts = [getattr(parts, name) for name in _TEXTS]
+        size = sum(map(len, (*texts, parts.html, parts.record, *parts.links)))
         if size > self._left:
             return PageParts(problem="the answer would be too long: ask for fewer pages or parts")
         self._left -= size
@@ -70,16 +74,16 @@ class PartsReader:
                 raise StoreError(f"{url} is not stored")
             if "record" in names:
                 parts.record = await asyncio.to_thread(self._record, row)
-            if not names & {"text", "markdown", "html", "links"}:
+            if not names & {*_TEXTS, "html", "links"}:
                 return
             texts = StoredTexts(opened, self._service.settings, metadata)
             document = await asyncio.to_thread(texts.document, row)
         if document is None:
             raise StoreError(f"the body of {url} is not in the archive")
-        if names & {"text", "markdown"}:
-            text = await texts.text(document, markdown="markdown" in names)
-            parts.text = text.text if "text" in names else ""
-            parts.markdown = text.markdown if "markdown" in names else ""
+        if wanted := names & {*_TEXTS}:
+            text = await texts.text(document, wanted)
+            for name in wanted:
+                setattr(parts, name, getattr(text, name))
         if "html" in names:
             parts.html = document.text
         if "links" in names:

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from webcrawl.config import StoreConfig
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
-from webcrawl.stores.folder_archive import FolderArchive, FolderReader, append_texts
+from webcrawl.stores.conversions import Conversion
+from webcrawl.stores.folder_archive import FolderArchive, FolderReader
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
-from webcrawl.stores.warc.files import ROBOTSTXT, WET, StoredFile, WarcLocation
+from webcrawl.stores.warc.files import ROBOTSTXT, StoredFile, WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord
 
 
@@ -61,10 +62,12 @@ def open_robotstxt(
     return _opened(config.robotstxt, config, suffix=ROBOTSTXT, **about)
 
 
-def open_wet(config: StoreConfig, *, prefix: str = "", software: str = "") -> Archive:
-    """Returns the WET files beside the archive, for pages whose exchange is archived; raises StoreError."""
+def open_conversion(
+    config: StoreConfig, conversion: Conversion, *, prefix: str = "", software: str = ""
+) -> Archive:
+    """Returns files of texts beside the archive, for pages whose exchange is archived; raises StoreError."""
     about = {"prefix": prefix, "software": software, "info": None}
-    return _opened(config.wet, config, suffix=WET, append=append_texts, **about)
+    return _opened(conversion.uri, config, suffix=conversion.suffix, append=conversion.append, **about)
 
 
 def _opened(uri: str, config: StoreConfig, **about: Any) -> Archive:

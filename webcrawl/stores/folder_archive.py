@@ -8,7 +8,6 @@ from pathlib import Path
 
 from webcrawl.documents.disk import prepare, shortage
 from webcrawl.documents.exchange import Exchange
-from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.warc.files import (
@@ -25,9 +24,6 @@ from webcrawl.stores.warc.repair import repair
 from webcrawl.stores.warc.writer import WarcWriter
 
 _REPAIR_SECONDS = 60.0
-
-TEXT, MARKDOWN = "text/plain", "text/markdown"
-"""The types of the conversion records with the text and the Markdown of a page, both in UTF-8."""
 
 
 class FolderReader:
@@ -174,13 +170,3 @@ def _facts(page: Page) -> dict[str, str]:
         facts["firstByteMs"] = f"{page.latency * 1000:.0f}"
     facts |= {"mimeType": page.mime_type} if page.mime_type else {}
     return facts | ({"charset": page.charset} if page.charset else {})
-
-
-def append_texts(writer: WarcWriter, page: Page) -> WarcLocation:
-    """Appends the text of an archived page, and its Markdown if there is any."""
-    assert page.archived.exchange is not None and page.archived.record_id is not None
-    texts = {TEXT: page.reading.readable_text, MARKDOWN: page.reading.markdown}
-    encoded = {kind: text.encode("utf-8", "replace") for kind, text in texts.items() if text}
-    return writer.write_conversions(
-        page.archived.exchange, page.archived.record_id, encoded, iso_639_3(page.language)
-    )

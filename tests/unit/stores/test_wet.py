@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.unit.warcs import NOW, check, exchange, warcs
 from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
-from webcrawl.stores.folder_archive import FolderArchive, append_texts
-from webcrawl.stores.warc.files import OPEN, WET
+from webcrawl.stores.conversions import MARKDOWN_TYPE, TEXT_TYPE, Conversion
+from webcrawl.stores.folder_archive import FolderArchive
+from webcrawl.stores.warc.files import OPEN
 from webcrawl.stores.warc.reading import members
 from webcrawl.stores.warc.repair import repair
 
@@ -35,14 +37,18 @@ def page(text: str = TEXT, path: str = "") -> Page:
 
 
 def wet_files(folder: Path) -> FolderArchive:
-    return FolderArchive(folder, prefix="crawl", software="x", suffix=WET, append=append_texts)
+    return texts_of(folder, TEXT_TYPE)
 
 
-def test_text_and_markdown_become_conversion_records(tmp_path: Path) -> None:
-    one = page()
-    one.reading.markdown = "# First line"
+def texts_of(folder: Path, mime_type: str, part: str = "main") -> FolderArchive:
+    files = Conversion("", part, mime_type)
+    about = {"prefix": "crawl", "software": "x"}
+    return FolderArchive(folder, suffix=files.suffix, append=files.append, **about)
+
+
+def test_text_becomes_a_conversion_record(tmp_path: Path) -> None:
     files = wet_files(tmp_path)
-    place = files.write(one)
+    place = files.write(page())
     files.write(page("other", "a"))
     files.close()
     (path,) = tmp_path.iterdir()  # no index
@@ -53,20 +59,51 @@ def test_text_and_markdown_become_conversion_records(tmp_path: Path) -> None:
     assert record.headers["WARC-Refers-To"] == "<urn:uuid:1>"
     assert record.headers["WARC-Identified-Content-Language"] == "fra"
     with path.open("rb") as file:
-        info, text, markdown, other = [
-            (one.rec_type, dict(one.rec_headers.headers)) for one in ArchiveIterator(file)
-        ]
-    assert (info[0], text[0], markdown[0], other[0]) == ("warcinfo", *["conversion"] * 3)
-    assert [one[1]["Content-Type"] for one in (text, markdown, other)] == [
-        "text/plain",
-        "text/markdown",
-        "text/plain",
-    ]
-    assert text[1]["WARC-Date"] == markdown[1]["WARC-Date"] == "2026-02-03T04:05:06.000789Z"
+        info, text, other = [(one.rec_type, dict(one.rec_headers.headers)) for one in ArchiveIterator(file)]
+    assert (info[0], text[0], other[0]) == ("warcinfo", "conversion", "conversion")
+    for headers in (text[1], other[1]):
+        assert headers["Content-Type"] == headers["WARC-Identified-Payload-Type"] == "text/plain"
+    assert text[1]["WARC-Date"] == "2026-02-03T04:05:06.000789Z"
     assert text[1]["WARC-Warcinfo-ID"] == info[1]["WARC-Record-ID"]
     with path.open("rb") as file:
         read = [one.reader.read() for one in FastIterator(file) if one.verify_block_digest() is not False]
-    assert read[1:] == ["First line\nsecond café".encode(), b"# First line", b"other"]
+    assert read[1:] == ["First line\nsecond café".encode(), b"other"]
+
+
+def test_markdown_and_texts_of_whole_pages_have_files_of_their_own(tmp_path: Path) -> None:
+    answered = page("main part")
+    answered.text, answered.main_text = "menu\x1emain part", "main part"
+    answered.reading.markdown, answered.reading.page_markdown = "*main* part", "menu\n\n*main* part"
+    contents = {
+        (TEXT_TYPE, "main"): "main part",
+        (TEXT_TYPE, "page"): "menu\nmain part",
+        (MARKDOWN_TYPE, "main"): "*main* part",
+        (MARKDOWN_TYPE, "page"): "menu\n\n*main* part",
+    }
+    for (mime_type, part), text in contents.items():
+        folder = tmp_path / f"{part}-{mime_type[5:]}"
+        files = texts_of(folder, mime_type, part)
+        record = files.read(files.write(answered))
+        files.close()
+        assert record.payload.decode() == text and record.headers["Content-Type"] == mime_type
+        (path,) = folder.iterdir()
+        assert path.name.endswith(".warc.wet.gz" if mime_type == TEXT_TYPE else ".warc.md.gz")
+
+
+@pytest.mark.parametrize(
+    ("status", "soft_404", "has_text"),
+    [
+        *((200, False, True), (206, False, True), (200, True, False)),
+        *((404, False, False), (500, False, False), (301, False, False)),
+    ],
+)
+def test_only_successful_pages_have_conversions(status: int, soft_404: bool, has_text: bool) -> None:
+    answered = page("text")
+    assert answered.archived.exchange is not None
+    answered.archived.exchange = replace(answered.archived.exchange, status=status)
+    answered.soft_404, answered.reading.markdown = soft_404, "*text*"
+    texts = [Conversion("", "main", kind).text(answered) for kind in (TEXT_TYPE, MARKDOWN_TYPE)]
+    assert texts == (["text", "*text*"] if has_text else ["", ""])
 
 
 def test_revisit_has_no_record_id_and_an_archived_page_has_one(tmp_path: Path) -> None:
@@ -104,7 +141,7 @@ def test_cut_file_keeps_its_whole_records(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_any_text_has_a_valid_record(text: str) -> None:
-    lines = page(text).reading.readable_text.split("\n")
+    lines = page(text).reading.readable("main").split("\n")
     assert lines == [" ".join(line.split()) for line in lines] and (lines == [""] or "" not in lines)
     words = "".join(text.replace("\0", "\ufffd").split())
     assert "".join(lines).replace(" ", "") in (words, words.replace("\xad", ""))

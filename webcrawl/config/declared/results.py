@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choices, Number, Seconds, String, TimesByRule, Whole
+from webcrawl.config.kinds import Choice, Choices, Number, Seconds, String, TimesByRule, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 GROUP = SettingGroup(
@@ -84,6 +84,15 @@ GROUP = SettingGroup(
         "[feeds of the format `pages`](../guide/texts.md#in-feeds).",
         values=Choices(("wet", "parquet", "feed")),
         example="parquet",
+    ),
+    Setting(
+        "TEXT_PART",
+        "main",
+        "The part of a page whose text `TEXT` stores, and exports, the search index and the HTTP API read: `main` is "
+        "the [main part](duplicates.md#the-main-part-of-a-page), `page` the whole page, with menus and margins. "
+        "`both` stores [two texts of each page](../guide/texts.md#the-part-of-a-page).",
+        values=Choice(("main", "page", "both")),
+        example="both",
     ),
     Setting(
         "TEXT_MARKDOWN",

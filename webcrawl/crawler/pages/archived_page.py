@@ -67,7 +67,7 @@ class ArchivedPage:
         if document is None:
             raise StoreError(f"the body of {self.row['url']} is not in the archive")
         try:
-            text = await texts.text(document, markdown=markdown)
+            text = await texts.text(document, ("text", "markdown") if markdown else ("text",))
         except UnreadableDocument as error:
             raise StoreError(f"{self.row['url']} {error}") from error
         if not (text.text or text.markdown):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +16,7 @@ from webcrawl.documents.html import large_outline
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import unpack
 from webcrawl.documents.html.text import lines_of
+from webcrawl.documents.page import PageReading
 from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
@@ -33,13 +34,18 @@ _BATCH = 16
 
 
 class Text(NamedTuple):
-    """The main text of a page, or the whole text if there is no main text, and the same as Markdown.
+    """The text of a page, and the same as Markdown.
 
-    Both are empty for pages without text; `markdown` is also empty for pages that are not HTML.
+    text       of the part that TEXT_PART names: the main part, or the whole page if that is wanted or has no main part
+    page_text  of the whole page
+
+    All are empty for pages without text; Markdown is also empty for pages that are not HTML.
     """
 
     text: str = ""
     markdown: str = ""
+    page_text: str = ""
+    page_markdown: str = ""
 
 
 class StoredTexts:
@@ -50,6 +56,12 @@ class StoredTexts:
         self._metadata = metadata
         self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
         self._readers = _readers(settings)
+        self._part = opened.stores.text_parts[0]
+
+    def names(self, wanted: Iterable[str]) -> list[str]:
+        """Returns the fields of `Text` for the wanted "text" and "markdown": two of each with `TEXT_PART = "both"`."""
+        prefixes = ("", "page_")[: len(self._opened.stores.text_parts)]
+        return [f"{prefix}{name}" for name in wanted for prefix in prefixes]
 
     def document(self, row: Row) -> Document | None:
         """Returns the document of a page, for a copy that of the first page; None if it is not archived.
@@ -61,21 +73,12 @@ class StoredTexts:
             return None
         return Document(self._bodies.read(location)[1], row["mime_type"] or "", row["charset"], row["url"])
 
-    async def text(self, document: Document, *, markdown: bool = False) -> Text:
-        """Returns the text of a document, and with `markdown` also its Markdown; raises UnreadableDocument."""
+    async def text(self, document: Document, names: Collection[str] = ("text",)) -> Text:
+        """Returns the texts of a document: at least those of `names`, fields of `Text`; raises UnreadableDocument."""
         if not len(document):
             return Text()
         if is_html(document.mime_type):
-            outline = await self._opened.readers.ask(
-                large_outline.READER,
-                document,
-                partial(unpack, document=document),
-                arguments={"facts": True, "simhash": False, "markdown": markdown},
-            )
-            if outline.facts is None:
-                raise UnreadableDocument("has no facts")
-            text = outline.facts.main_text or outline.text or ""
-            return Text("\n".join(lines_of(text)), outline.facts.markdown or "")
+            return await self._text_of_html(document, names)
         problem: UnreadableDocument | None = None
         for reader in self._readers.get(document.mime_type, ()):
             try:
@@ -84,11 +87,40 @@ class StoredTexts:
                 problem = error
                 continue
             if facts.text:
-                return Text("\n".join(lines_of(facts.text)))
+                text = "\n".join(lines_of(facts.text))
+                return Text(text, page_text=text)
             problem = None
         if problem is not None:
             raise problem
         return Text()
+
+    async def _text_of_html(self, document: Document, names: Collection[str]) -> Text:
+        markdown, page_markdown = "markdown" in names, "page_markdown" in names
+        if self._part == "page":
+            markdown, page_markdown = False, markdown or page_markdown
+        outline = await self._opened.readers.ask(
+            large_outline.READER,
+            document,
+            partial(unpack, document=document),
+            arguments={
+                "facts": True,
+                "simhash": False,
+                "markdown": markdown,
+                "page_markdown": page_markdown,
+            },
+        )
+        if (facts := outline.facts) is None:
+            raise UnreadableDocument("has no facts")
+        reading = PageReading()
+        reading.text, reading.main_text = outline.text, facts.main_text
+        reading.markdown, reading.page_markdown = facts.markdown, facts.page_markdown
+        page_text = reading.readable("page") if "page_text" in names else ""
+        return Text(
+            reading.readable(self._part),
+            reading.markdown_of(self._part) or "",
+            page_text,
+            facts.page_markdown or "",
+        )
 
 
 class TextColumns:
@@ -137,7 +169,7 @@ class TextColumns:
         if document is None:
             return Text()
         try:
-            return await self._texts.text(document, markdown="markdown" in self._names)
+            return await self._texts.text(document, self._names)
         except UnreadableDocument as error:
             self._note(f"{document.url} {error}")
             return Text()

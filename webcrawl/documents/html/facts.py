@@ -74,6 +74,7 @@ class HTMLFacts:
     main_text       the main part of the text, without menus, margins and comments, with its white space, cut at
                     2,000,000 characters
     markdown        of the main part, or of the whole page without one; on request
+    page_markdown   of the whole page; on request
     details         as in `Page.details`
     """
 
@@ -86,6 +87,7 @@ class HTMLFacts:
     image_url: str | None
     main_text: str | None
     markdown: str | None
+    page_markdown: str | None
     details: dict[str, Any]
     document: Document = field(compare=False, repr=False)
 
@@ -95,7 +97,9 @@ class HTMLFacts:
         return visible_text(self.document.html)
 
 
-def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
+def describe(
+    document: Document, *, with_markdown: bool = False, with_page_markdown: bool = False
+) -> HTMLFacts:
     """Returns the facts of an HTML document; does not change its tree, which is shared."""
     tree = document.html
     metas = document.metas
@@ -116,6 +120,7 @@ def describe(document: Document, *, with_markdown: bool = False) -> HTMLFacts:
         image_url=_image_url(named, schema, elements.microdata, base),
         main_text=text,
         markdown=markdown(tree, part if text else None, base) if with_markdown else None,
+        page_markdown=markdown(tree, None, base) if with_page_markdown else None,
         details=trimmed(_details(named, schema, elements, robots_metas(metas)) | _simplified(document)),
         document=document,
     )

@@ -45,6 +45,7 @@ _STRINGS = {
     "image_url": MAX_URL,
     "main_text": MAX_TEXT,
     "markdown": MAX_TEXT,
+    "page_markdown": MAX_TEXT,
 }
 _FACTS = (*_STRINGS, "published_at", "details")
 assert {*_FACTS, "document"} == {column.name for column in fields(HTMLFacts)}
@@ -81,11 +82,13 @@ def make_outline(
     text_links: bool = False,
     link_rows: bool = False,
     markdown: bool = False,
+    page_markdown: bool = False,
     whole_text: bool = False,
 ) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
-    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`: facts have it.
+    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`, `page_markdown`:
+    facts have them.
     `whole_text`: the text is included although there is a main part.
     """
     links, rows = None, None
@@ -97,7 +100,7 @@ def make_outline(
         document.forget(only_elements=True)
     described, whole, number = None, None, None
     if facts:
-        described = describe(document, with_markdown=markdown)
+        described = describe(document, with_markdown=markdown, with_page_markdown=page_markdown)
         text = described.main_text or described.text
         if simhash and text:
             from webcrawl.documents.simhash import simhash64  # NumPy is slow to import

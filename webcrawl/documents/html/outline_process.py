@@ -145,13 +145,21 @@ class Outlines:
         text_links: bool = False,
         link_rows: bool = False,
         markdown: bool = False,
+        page_markdown: bool = False,
+        whole_text: bool = False,
     ) -> None:
         """`readers` make the outlines of slow large pages, and charge sites for all pages.
 
-        `text_links`, `link_rows`, `markdown`: see `make_outline`.
+        `text_links`, `link_rows`, `markdown`, `page_markdown`, `whole_text`: see `make_outline`.
         """
         self._limits = limits
-        self._always = {"text_links": text_links, "link_rows": link_rows, "markdown": markdown}
+        self._always = {
+            "text_links": text_links,
+            "link_rows": link_rows,
+            "markdown": markdown,
+            "page_markdown": page_markdown,
+        }
+        self._whole_text = whole_text
         self._readers = readers
         self._allowance = large_outline.Allowance()
         self._charge = readers.charge if readers is not None else None
@@ -173,7 +181,7 @@ class Outlines:
         """
         wanted = {"facts": facts, "simhash": simhash, "texts": texts, **self._always}
         if self._readers is None or len(document) <= BYTES:
-            return await self._ask(document, _message(document, wanted))
+            return await self._ask(document, _message(document, wanted | {"whole_text": self._whole_text}))
         with self._readers.aside(document):
             links = self._readers.large_links
             async with links.room(links.page(len(document), large_outline.elements_of(document))):

@@ -102,10 +102,11 @@ def _damage(warc: StoredFile, index: StoredFile | None) -> str:
 class PageTitles:
     """Selects the captures that are pages, and adds their titles from the metadata database."""
 
-    def __init__(self, bodies: Bodies, metadata: Metadata | None, text: bool) -> None:
+    def __init__(self, bodies: Bodies, metadata: Metadata | None, part: str | None) -> None:
+        """`part`: that of the text that pages get, "main" or "page"; None for no text."""
         self._bodies = bodies
         self._metadata = metadata
-        self._text = text
+        self._part = part
         self._parser = BlockingTimedParser()
         self.problems: dict[str, str] = {}
         """The pages whose bodies could not be read, with the reasons."""
@@ -125,7 +126,7 @@ class PageTitles:
                 yield None
                 continue
             facts = {"title": row["title"]} if row.get("title") else {}
-            if self._text and (location := self._location(capture, row)) is not None:
+            if self._part and (location := self._location(capture, row)) is not None:
                 try:
                     facts["text"] = self._text_of(capture, location, row)
                 except StoreUnavailable:
@@ -147,4 +148,4 @@ class PageTitles:
         document = Document(body, "text/html", row.get("charset"), capture.url)
         self._parser.parse(document)
         facts = describe(document)
-        return facts.main_text or facts.text
+        return facts.text if self._part == "page" else facts.main_text or facts.text

@@ -40,9 +40,11 @@ _BATCH_CHARACTERS = 500_000
 _TEXTS = ("url", "title", "author", "language", "mime_type", "digest", "warc_file")
 _NUMBERS = ("status", "warc_offset", "warc_length")
 _TIMES = ("fetched_at", "published_at", "read_at")
+_PARTS = (("text", "markdown"), ("page_text", "page_markdown"))
+"""The columns of the texts of `StoreConfig.text_parts`; the last two are empty unless both parts are stored."""
 _REPEATED = ("host", "origin", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns with few different values, each of which is written once."""
-_LARGE = ("text", "markdown")
+_LARGE = (*_PARTS[0], *_PARTS[1])
 _NEVER_EMPTY = ("url", "host", "fetched_at", "crawl", "text", "origin")
 ORDER = ("host", "url", "fetched_at")
 """The columns by which the rows of a row group are sorted."""
@@ -53,9 +55,19 @@ _FIRST_COLUMNS = 17
 class TextTable:
     """Writes the text of archived pages; see `TableStore`."""
 
-    def __init__(self, folder: Path, crawl: str, *, roll_bytes: int = ROLL_BYTES, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        crawl: str,
+        *,
+        parts: Sequence[str] = ("main",),
+        roll_bytes: int = ROLL_BYTES,
+        **options: Any,
+    ) -> None:
+        """`parts`: those of pages whose texts are stored, see `StoreConfig.text_parts`."""
         pyarrow()
         self._crawl = prefix_of(crawl)
+        self._parts = parts
         self._table = TableStore(
             folder, crawl, TableFormat("texts", make_table), roll_bytes=roll_bytes, **options
         )
@@ -66,10 +78,10 @@ class TextTable:
         A text of the same payload that an earlier fetch has stored is not stored again. Raises StoreError, or
         StoreUnavailable when there is no room.
         """
-        digests = [_digest(page) for page in pages]
+        digests = [_digest(page, self._parts) for page in pages]
         stored = [self._stored(page, digest) for page, digest in zip(pages, digests, strict=True)]
         new = [page for page, text in zip(pages, stored, strict=True) if text is None]
-        packed = [_packed(batch, self._crawl) for batch in _batches(new)]
+        packed = [_packed(batch, self._crawl, self._parts) for batch in _batches(new, self._parts)]
         file = self._table.write([batch for batch in packed if batch is not None]) if new else ""
         return [
             text or StoredText(page.fetched_at, file, digest)
@@ -92,7 +104,8 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
     """Returns the table of a crawl; raises StoreError when it cannot be used, LibraryMissing without pyarrow."""
     pyarrow()
     folder, options = table_location(config, config.tables)
-    return TextTable(folder, crawl, roll_bytes=min(config.roll_bytes, ROLL_BYTES), **options)
+    roll_bytes = min(config.roll_bytes, ROLL_BYTES)
+    return TextTable(folder, crawl, parts=config.text_parts, roll_bytes=roll_bytes, **options)
 
 
 def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
@@ -141,7 +154,7 @@ def schema() -> Any:
         dict.fromkeys(("url", "host", *_TEXTS[1:], "crawl"), text)
         | dict.fromkeys(_NUMBERS, arrow.int64())
         | dict.fromkeys(_TIMES, time)
-        | dict.fromkeys((*_LARGE, "origin"), text)
+        | dict.fromkeys((*_PARTS[0], "origin", *_PARTS[1]), text)
     )
     return arrow.schema(
         [arrow.field(name, kind, nullable=name not in _NEVER_EMPTY) for name, kind in kinds.items()]
@@ -165,19 +178,24 @@ def with_all_columns(rows: Any) -> Any:
     return arrow.Table.from_arrays(columns, schema=schema())
 
 
-def _digest(page: Page) -> str:
+def _digest(page: Page, parts: Sequence[str]) -> str:
     """Returns the XXH3 of what the table has of the text of a page, 64 bits in hexadecimal digits."""
-    texts = f"{page.reading.stored_text}\0{page.reading.markdown or ''}"
+    texts = "\0".join(_texts(page, parts))
     return f"{xxh3_64_intdigest(texts.encode(errors='surrogatepass')):016x}"
 
 
-def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
+def _texts(page: Page, parts: Sequence[str]) -> list[str]:
+    reading = page.reading
+    return [text or "" for part in parts for text in (reading.text_of(part), reading.markdown_of(part))]
+
+
+def _batches(pages: Sequence[Page], parts: Sequence[str]) -> Iterator[list[Page]]:
     """Yields pages in lists with at most about _BATCH_CHARACTERS of text."""
     batch: list[Page] = []
     characters = 0
     for page in pages:
         batch.append(page)
-        characters += len(page.reading.stored_text) + len(page.reading.markdown or "")
+        characters += sum(map(len, _texts(page, parts)))
         if characters >= _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -185,14 +203,14 @@ def _batches(pages: Sequence[Page]) -> Iterator[list[Page]]:
         yield batch
 
 
-def _packed(pages: list[Page], crawl: str) -> bytes | None:
+def _packed(pages: list[Page], crawl: str, parts: Sequence[str]) -> bytes | None:
     """Returns the rows of the pages that have text as an Arrow record batch; None if no page has text.
 
     Raises ValueError, which names the column, for a value that does not fit.
     """
     from webcrawl.documents.many_lines import lines_of_many  # NumPy is large, and TEXT is off by default
 
-    lines = lines_of_many([page.reading.stored_text for page in pages])
+    lines = lines_of_many([page.reading.text_of(parts[0]) for page in pages])
     pages, texts = [page for page, text in zip(pages, lines, strict=True) if text], [*filter(None, lines)]
     if not pages:
         return None
@@ -204,8 +222,12 @@ def _packed(pages: list[Page], crawl: str) -> bytes | None:
     values["host"] = [reversed_host(page.host) for page in pages]
     values["origin"] = [clean(page.host) for page in pages]
     values["crawl"] = [crawl] * len(pages)
-    values["text"] = texts
-    values["markdown"] = [page.reading.markdown or None for page in pages]
+    values |= dict.fromkeys(_PARTS[1], [None] * len(pages))
+    for part, (text, markdown) in zip(parts, _PARTS, strict=False):
+        values[text] = (
+            texts if part == parts[0] else lines_of_many([page.reading.text_of(part) for page in pages])
+        )
+        values[markdown] = [page.reading.markdown_of(part) or None for page in pages]
     columns = [_column(field.name, values[field.name], field.type) for field in schema()]
     return bytes(pyarrow().record_batch(columns, schema=schema()).serialize())
 

@@ -1,7 +1,7 @@
 """WARC files in a folder: their names, and reading them.
 
-A file has the suffix `.open` and a lock (flock) while it is written, and loses both when it is finished. WET files
-contain the text of pages and have no index.
+A file has the suffix `.open` and a lock (flock) while it is written, and loses both when it is finished. Files
+of texts have no index.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ WARC, INDEX = FINISHED = (".warc.gz", ".cdxj")
 """The suffixes of a finished file and of its index."""
 ROBOTSTXT = f".robotstxt{WARC}"
 """The suffix of a finished file of robots.txt fetches: its name differs from all files of pages."""
-WET = ".warc.wet.gz"
-RECORDS = (WARC, WET)
+WET, MARKDOWN = ".warc.wet.gz", ".warc.md.gz"
+"""The suffixes of finished files of texts, and of their Markdown."""
+RECORDS = (WARC, WET, MARKDOWN)
 """The suffixes of finished files, without their indexes."""
 
 _CHUNK = 1 << 20

@@ -184,7 +184,11 @@ def request_record(exchange: Exchange, warcinfo_id: str, concurrent_to: str) -> 
 def conversion_record(
     exchange: Exchange, warcinfo_id: str, refers_to: str, mime_type: str, text: bytes, language: str | None
 ) -> Record:
-    """Returns a text made from the response in the record `refers_to`, as in the WET files of Common Crawl."""
+    """Returns a text made from the response in the record `refers_to`, as in the WET files of Common Crawl.
+
+    It also has the type of its payload, because readers such as that of datatrove guess it otherwise, and leave out
+    plain text that looks like source code.
+    """
     fields = {
         "WARC-Type": "conversion",
         "WARC-Record-ID": record_id(),
@@ -193,6 +197,7 @@ def conversion_record(
         "WARC-Date": warc_date(exchange.fetched_at),
         "WARC-Refers-To": refers_to,
         "WARC-Block-Digest": digest(text),
+        "WARC-Identified-Payload-Type": mime_type,
         "Content-Type": mime_type,
     }
     if language:

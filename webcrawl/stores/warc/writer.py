@@ -139,20 +139,19 @@ class WarcWriter:
         record = unmodified_record(exchange, self._warcinfo_id, refers_to_url, refers_to_date, digest)
         return self._write_group(exchange, record, facts)
 
-    def write_conversions(
-        self, exchange: Exchange, refers_to: str, texts: Mapping[str, bytes], language: str | None
+    def write_conversion(
+        self, exchange: Exchange, refers_to: str, mime_type: str, text: bytes, language: str | None
     ) -> WarcLocation:
-        """Appends the texts made from a response, by MIME type. Returns the location of the first text.
+        """Appends a text made from a response, and returns its location.
 
-        `refers_to` is the ID of its record, `language` a code of ISO 639-3.
+        `refers_to` is the ID of the record of the response, `language` a code of ISO 639-3.
         """
         self._ensure_open()
         start = self._size + len(self._opening)
-        about = exchange, self._warcinfo_id, refers_to
-        records = [conversion_record(*about, mime_type, text, language) for mime_type, text in texts.items()]
-        _, *lengths = self._append((self._opening,), *(record.member(_LEVEL) for record in records))
+        record = conversion_record(exchange, self._warcinfo_id, refers_to, mime_type, text, language)
+        _, length = self._append((self._opening,), record.member(_LEVEL))
         self._opening = b""
-        return WarcLocation(self._name, start, lengths[0])
+        return WarcLocation(self._name, start, length)
 
     def close_old(self) -> None:
         """Finishes the current file if it is `roll_seconds` old, even when no page is written."""

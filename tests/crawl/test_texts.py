@@ -129,6 +129,41 @@ def test_archived_pages_have_their_text_in_parquet_files(crawled: tuple[LocalWeb
             assert row[name] == stored[url][name]
 
 
+@pytest.mark.parametrize("part", ["page", "both"])
+def test_texts_of_whole_pages_are_stored_and_read_on_request(
+    crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path, part: str
+) -> None:
+    web, _ = crawled
+    settings = {"TEXT": "wet,parquet", "TEXT_MARKDOWN": True, "TEXT_PART": part, "DEPTH_LIMIT": 0}
+    url = web.url(SITE, "/a")
+    result = crawl_hosts([url], tmp_path, **settings)
+    main = f"Heading\n{WORDS} a link.\none\ntwo\n1\n2"
+    markdown = MARKDOWN.format(site=web.host(SITE))
+    whole, whole_markdown = f"menu\n{main}", f"[menu]({web.url(SITE, '/')})\n\n{markdown}"
+    row = rows(result.data_dir)[url]
+    stored = [row[name] for name in ("text", "markdown", "page_text", "page_markdown")]
+    folders = ["wet", "markdown"]
+    if part == "page":
+        assert stored == [whole, whole_markdown, None, None]
+    else:
+        assert stored == [main, markdown, whole, whole_markdown]
+        folders += ["page-wet", "page-markdown"]
+    for folder, text in zip(folders, filter(None, stored), strict=True):
+        assert dict(map(_by_url, conversions(result.data_dir, folder)))[url] == text
+    # those of the archive are the same
+    data = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"TEXT_PART={part}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    words = ("export", "-o", str(tmp_path / "export"), "--format", "jsonl", "--text", "--markdown")
+    scrapy(*words, *data, status=0)
+    (path,) = (tmp_path / "export").glob("*/*.jsonl")
+    (exported,) = (row for row in map(json.loads, path.read_text().splitlines()) if row["url"] == url)
+    assert [exported.get(name) for name in ("text", "markdown", "page_text", "page_markdown")] == stored
+
+
+def _by_url(record: tuple[dict[str, str], str]) -> tuple[str, str]:
+    headers, text = record
+    return headers["WARC-Target-URI"], text
+
+
 def page(data_dir: Path, url: str, *options: str, code: int = 0) -> str:
     done = scrapy(
         "page", url, "-s", f"DATA_DIR={data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}", *options, status=code

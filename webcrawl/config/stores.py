@@ -49,6 +49,7 @@ class StoreConfig:
     """How the text of pages is stored: words separated by commas."""
     text_part: str = from_setting("TEXT_PART")
     has_markdown: bool = from_setting("TEXT_MARKDOWN")
+    has_signals: bool = from_setting("TEXT_SIGNALS")
     object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
     """URI scheme -> path of an ObjectStore class."""
     links: str = ""

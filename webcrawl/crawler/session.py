@@ -252,6 +252,7 @@ class Session(OpenedCrawl):
             link_rows=self.stores.keeps_links,
             markdown=self.stores.makes_markdown("main"),
             page_markdown=self.stores.makes_markdown("page"),
+            shares=self.stores.has_signals,
             whole_text=self.stores.makes_text("page"),
         )
 

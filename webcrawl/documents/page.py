@@ -12,6 +12,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.html.text import lines_of
+from webcrawl.documents.html.text_shares import TextShares
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.payload import PAYLOAD, STORED_TEXT, StoredPayload, StoredText
 from webcrawl.documents.values import plain
@@ -116,6 +117,8 @@ class PageReading:
     main_text         the main part of `text`, with its white space
     markdown          of the main part of an HTML page, or of the whole page without one; if it is wanted
     page_markdown     of the whole HTML page; if it is wanted
+    shares            how much of its text is in links and in code; if they are wanted
+    language_score    the share of the text in the language of the page; None if another was detected, or none
     text_hash         the SimHash of `main_text` or `text`, if it is known; setting either text resets it
     """
 
@@ -128,11 +131,13 @@ class PageReading:
         "frames",
         "is_frame",
         "is_sitemap",
+        "language_score",
         "markdown",
         "missing_extra",
         "noindex",
         "outline",
         "page_markdown",
+        "shares",
         "text_hash",
         "was_read",
     )
@@ -149,6 +154,8 @@ class PageReading:
         self.content_language: str | None = None
         self.markdown: str | None = None
         self.page_markdown: str | None = None
+        self.shares: TextShares | None = None
+        self.language_score: float | None = None
         self.text_hash: int | None = None
         self._text: str | Callable[[], str] | None = None
         self._main_text: str | None = None

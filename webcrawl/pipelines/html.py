@@ -24,9 +24,10 @@ class HtmlPipeline:
     def __init__(self, session: Session) -> None:
         self._session = session
         stores = session.stores
-        self._markdown = {
+        self._wanted = {
             "with_markdown": stores.makes_markdown("main"),
             "with_page_markdown": stores.makes_markdown("page"),
+            "with_shares": stores.has_signals,
         }
 
     @classmethod
@@ -58,18 +59,18 @@ class HtmlPipeline:
         return page
 
     def _read(self, page: Page) -> None:
-        _fill(page, self._markdown)
+        _fill(page, self._wanted)
         if page.reading.frames or page.reading.is_frame:
             _stitch(page)
 
 
-def _fill(page: Page, markdown: Mapping[str, bool]) -> None:
-    """`markdown`: the keyword arguments of `describe`."""
+def _fill(page: Page, wanted: Mapping[str, bool]) -> None:
+    """`wanted`: the keyword arguments of `describe`."""
     assert page.document is not None
     outline, simhash = page.reading.outline, None
     facts = outline.facts if outline else None
     if outline is None or facts is None:
-        facts = describe(page.document, **markdown)
+        facts = describe(page.document, **wanted)
         page.text = lambda: facts.text
     else:
         page.text = outline.text if outline.text is not None else lambda: facts.text
@@ -84,6 +85,7 @@ def _fill(page: Page, markdown: Mapping[str, bool]) -> None:
     page.details = {**facts.details, "text_length": len(facts.main_text or "")}
     page.main_text = facts.main_text
     page.reading.markdown, page.reading.page_markdown = facts.markdown, facts.page_markdown
+    page.reading.shares = facts.shares
     page.reading.text_hash = simhash  # last, because setting the text resets it
 
 

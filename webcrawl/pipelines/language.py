@@ -26,6 +26,8 @@ class LanguagePipeline:
             return item
         decision = decided(item.main_text or item.text or "", declared)
         item.language, item.language_source = decision.language, decision.source
+        if decision.language == decision.detection.best:
+            item.reading.language_score = decision.detection.score
         if languages := _details(decision, declared):
             item.details = {**(item.details or {}), "languages": languages}
         return item

@@ -13,7 +13,7 @@ from webcrawl.config.program import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
 from webcrawl.documents.payload import StoredText
-from webcrawl.errors import StoreError
+from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_conversion
 from webcrawl.stores.conversions import Conversion, conversions
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
@@ -37,6 +37,8 @@ class TextsPipeline(SessionComponent):
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         kinds = session.stores.texts.split(",")
         self._feeds = "feed" in kinds
+        if session.stores.has_signals and "parquet" not in kinds:
+            raise ConfigurationError("TEXT_SIGNALS are columns of tables: add parquet to TEXT")
         self._parts = session.stores.text_parts
         self._stores: list[_Store[Any]] = []
         if "wet" in kinds:

@@ -73,6 +73,7 @@ _READ = (
         "TEXT",
         "TEXT_PART",
         "TEXT_MARKDOWN",
+        "TEXT_SIGNALS",
         "STORE_URI",
         "METADATA_URI",
         "CRAWL_ID",

@@ -14,6 +14,7 @@ import pytest
 
 from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
+from webcrawl.documents.html.text_shares import TextShares
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredPayload, StoredText
 from webcrawl.errors import LibraryMissing, StoreError
@@ -27,7 +28,7 @@ from webcrawl.stores.uploads import Uploads
 COLUMNS = [
     *("url", "host", "title", "author", "language", "mime_type", "digest", "warc_file", "crawl"),
     *("status", "warc_offset", "warc_length", "fetched_at", "published_at", "read_at"),
-    *("text", "markdown", "origin"),
+    *("text", "markdown", "origin", "page_text", "page_markdown", "signals"),
 ]
 
 
@@ -41,6 +42,18 @@ def page(number: int, **more: Any) -> Page:
     for name, value in more.items():
         setattr(one.reading if name == "markdown" else one, name, value)
     return one
+
+
+def test_signals_are_columns_on_request(tmp_path: Path) -> None:
+    scored, plain = page(1, main_text="a line\na line"), page(2, main_text="text")
+    scored.reading.shares, scored.reading.language_score = TextShares(0.25, 0.5), 0.98
+    table = TextTable(tmp_path, "news", with_signals=True)
+    table.write([scored, plain])
+    table.close()
+    first, second = [row["signals"] for row in rows(tmp_path)]
+    assert (first["words"], first["lines"], first["duplicate_line_share"]) == (4, 2, 0.5)
+    assert (first["link_share"], first["code_share"], first["language_score"]) == (0.25, 0.5, 0.98)
+    assert (second["words"], second["link_share"], second["language_score"]) == (1, None, None)
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -80,6 +93,7 @@ def test_pages_become_rows(tmp_path: Path) -> None:
         "text": "text 1\n? é\ufffd",
         "markdown": None,
         "origin": "http://www.example.org",
+        **dict.fromkeys(("page_text", "page_markdown", "signals")),
     }
     assert (second["url"], second["markdown"], second["title"]) == (
         "http://www.example.org/2",

@@ -100,6 +100,12 @@ GROUP = SettingGroup(
         "Stores HTML pages as Markdown too, where `TEXT` stores their text.",
     ),
     Setting(
+        "TEXT_SIGNALS",
+        False,
+        "Stores [signals of the quality](texts.md#signals) of each text in the tables of `TEXT`, such as the share of "
+        "repeated lines, by which data sets for language models are filtered.",
+    ),
+    Setting(
         "METADATA_URI",
         None,
         "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "

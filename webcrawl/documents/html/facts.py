@@ -14,9 +14,10 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.linked_data import LinkedObject, cleaned, first_text, linked_objects
-from webcrawl.documents.html.main_text import main_part
+from webcrawl.documents.html.main_text import MainPart, main_part
 from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import visible_text
+from webcrawl.documents.html.text_shares import TextShares, text_shares
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed
@@ -75,6 +76,7 @@ class HTMLFacts:
                     2,000,000 characters
     markdown        of the main part, or of the whole page without one; on request
     page_markdown   of the whole page; on request
+    shares          of links and code in the main part, or in the whole page without one; on request
     details         as in `Page.details`
     """
 
@@ -88,6 +90,7 @@ class HTMLFacts:
     main_text: str | None
     markdown: str | None
     page_markdown: str | None
+    shares: TextShares | None
     details: dict[str, Any]
     document: Document = field(compare=False, repr=False)
 
@@ -98,7 +101,11 @@ class HTMLFacts:
 
 
 def describe(
-    document: Document, *, with_markdown: bool = False, with_page_markdown: bool = False
+    document: Document,
+    *,
+    with_markdown: bool = False,
+    with_page_markdown: bool = False,
+    with_shares: bool = False,
 ) -> HTMLFacts:
     """Returns the facts of an HTML document; does not change its tree, which is shared."""
     tree = document.html
@@ -121,9 +128,15 @@ def describe(
         main_text=text,
         markdown=markdown(tree, part if text else None, base) if with_markdown else None,
         page_markdown=markdown(tree, None, base) if with_page_markdown else None,
+        shares=_shares(tree, part if text else None) if with_shares else None,
         details=trimmed(_details(named, schema, elements, robots_metas(metas)) | _simplified(document)),
         document=document,
     )
+
+
+def _shares(tree: LexborHTMLParser, part: MainPart | None) -> TextShares | None:
+    root = part.element if part is not None else tree.body
+    return text_shares(root) if root is not None else None
 
 
 def is_html(mime_type: str | None) -> bool:

@@ -25,6 +25,7 @@ from webcrawl.documents.html.links import (
     frame_links,
 )
 from webcrawl.documents.html.script_redirects import script_redirects
+from webcrawl.documents.html.text_shares import TextShares
 from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_TEXT, raise_error, trimmed
 from webcrawl.documents.sandbox import give_back_memory
@@ -47,7 +48,7 @@ _STRINGS = {
     "markdown": MAX_TEXT,
     "page_markdown": MAX_TEXT,
 }
-_FACTS = (*_STRINGS, "published_at", "details")
+_FACTS = (*_STRINGS, "published_at", "shares", "details")
 assert {*_FACTS, "document"} == {column.name for column in fields(HTMLFacts)}
 
 
@@ -83,12 +84,13 @@ def make_outline(
     link_rows: bool = False,
     markdown: bool = False,
     page_markdown: bool = False,
+    shares: bool = False,
     whole_text: bool = False,
 ) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
-    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`, `page_markdown`:
-    facts have them.
+    `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`, `page_markdown`,
+    `shares`: facts have them.
     `whole_text`: the text is included although there is a main part.
     """
     links, rows = None, None
@@ -100,7 +102,9 @@ def make_outline(
         document.forget(only_elements=True)
     described, whole, number = None, None, None
     if facts:
-        described = describe(document, with_markdown=markdown, with_page_markdown=page_markdown)
+        described = describe(
+            document, with_markdown=markdown, with_page_markdown=page_markdown, with_shares=shares
+        )
         text = described.main_text or described.text
         if simhash and text:
             from webcrawl.documents.simhash import simhash64  # NumPy is slow to import
@@ -210,6 +214,7 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
         described = None
         if facts:
             values = dict(zip(_FACTS, facts, strict=True))
+            values["shares"] = TextShares(*values["shares"]) if values["shares"] else None
             described = HTMLFacts(**values | {"details": trimmed(values["details"])}, document=document)
         match urls:
             case [list(parts)]:
@@ -259,7 +264,15 @@ def _are_strings(many: Any) -> bool:
 
 
 def _are_facts(facts: HTMLFacts) -> bool:
-    return isinstance(facts.published_at, datetime | None) and all(
-        isinstance(value := getattr(facts, name), OptionalText) and len(value or "") <= most
-        for name, most in _STRINGS.items()
+    return (
+        isinstance(facts.published_at, datetime | None)
+        and _are_shares(facts.shares)
+        and all(
+            isinstance(value := getattr(facts, name), OptionalText) and len(value or "") <= most
+            for name, most in _STRINGS.items()
+        )
     )
+
+
+def _are_shares(shares: TextShares | None) -> bool:
+    return shares is None or all(type(share) is float and 0 <= share <= 1 for share in shares)

@@ -146,11 +146,12 @@ class Outlines:
         link_rows: bool = False,
         markdown: bool = False,
         page_markdown: bool = False,
+        shares: bool = False,
         whole_text: bool = False,
     ) -> None:
         """`readers` make the outlines of slow large pages, and charge sites for all pages.
 
-        `text_links`, `link_rows`, `markdown`, `page_markdown`, `whole_text`: see `make_outline`.
+        `text_links`, `link_rows`, `markdown`, `page_markdown`, `shares`, `whole_text`: see `make_outline`.
         """
         self._limits = limits
         self._always = {
@@ -158,6 +159,7 @@ class Outlines:
             "link_rows": link_rows,
             "markdown": markdown,
             "page_markdown": page_markdown,
+            "shares": shares,
         }
         self._whole_text = whole_text
         self._readers = readers

@@ -44,7 +44,7 @@ _PARTS = (("text", "markdown"), ("page_text", "page_markdown"))
 """The columns of the texts of `StoreConfig.text_parts`; the last two are empty unless both parts are stored."""
 _REPEATED = ("host", "origin", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns with few different values, each of which is written once."""
-_LARGE = (*_PARTS[0], *_PARTS[1])
+_LARGE = (*_PARTS[0], *_PARTS[1], "signals")
 _NEVER_EMPTY = ("url", "host", "fetched_at", "crawl", "text", "origin")
 ORDER = ("host", "url", "fetched_at")
 """The columns by which the rows of a row group are sorted."""
@@ -61,13 +61,15 @@ class TextTable:
         crawl: str,
         *,
         parts: Sequence[str] = ("main",),
+        with_signals: bool = False,
         roll_bytes: int = ROLL_BYTES,
         **options: Any,
     ) -> None:
-        """`parts`: those of pages whose texts are stored, see `StoreConfig.text_parts`."""
+        """`parts`: see `StoreConfig.text_parts`. `with_signals`: column `signals` is filled."""
         pyarrow()
         self._crawl = prefix_of(crawl)
         self._parts = parts
+        self._with_signals = with_signals
         self._table = TableStore(
             folder, crawl, TableFormat("texts", make_table), roll_bytes=roll_bytes, **options
         )
@@ -81,7 +83,8 @@ class TextTable:
         digests = [_digest(page, self._parts) for page in pages]
         stored = [self._stored(page, digest) for page, digest in zip(pages, digests, strict=True)]
         new = [page for page, text in zip(pages, stored, strict=True) if text is None]
-        packed = [_packed(batch, self._crawl, self._parts) for batch in _batches(new, self._parts)]
+        options = self._crawl, self._parts, self._with_signals
+        packed = [_packed(batch, *options) for batch in _batches(new, self._parts)]
         file = self._table.write([batch for batch in packed if batch is not None]) if new else ""
         return [
             text or StoredText(page.fetched_at, file, digest)
@@ -105,7 +108,8 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
     pyarrow()
     folder, options = table_location(config, config.tables)
     roll_bytes = min(config.roll_bytes, ROLL_BYTES)
-    return TextTable(folder, crawl, parts=config.text_parts, roll_bytes=roll_bytes, **options)
+    options |= {"parts": config.text_parts, "with_signals": config.has_signals}
+    return TextTable(folder, crawl, roll_bytes=roll_bytes, **options)
 
 
 def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
@@ -155,6 +159,7 @@ def schema() -> Any:
         | dict.fromkeys(_NUMBERS, arrow.int64())
         | dict.fromkeys(_TIMES, time)
         | dict.fromkeys((*_PARTS[0], "origin", *_PARTS[1]), text)
+        | {"signals": arrow.struct(_signal_types())}
     )
     return arrow.schema(
         [arrow.field(name, kind, nullable=name not in _NEVER_EMPTY) for name, kind in kinds.items()]
@@ -203,7 +208,7 @@ def _batches(pages: Sequence[Page], parts: Sequence[str]) -> Iterator[list[Page]
         yield batch
 
 
-def _packed(pages: list[Page], crawl: str, parts: Sequence[str]) -> bytes | None:
+def _packed(pages: list[Page], crawl: str, parts: Sequence[str], with_signals: bool) -> bytes | None:
     """Returns the rows of the pages that have text as an Arrow record batch; None if no page has text.
 
     Raises ValueError, which names the column, for a value that does not fit.
@@ -228,8 +233,25 @@ def _packed(pages: list[Page], crawl: str, parts: Sequence[str]) -> bytes | None
             texts if part == parts[0] else lines_of_many([page.reading.text_of(part) for page in pages])
         )
         values[markdown] = [page.reading.markdown_of(part) or None for page in pages]
+    values["signals"] = [*map(_signals, pages, texts)] if with_signals else [None] * len(pages)
     columns = [_column(field.name, values[field.name], field.type) for field in schema()]
     return bytes(pyarrow().record_batch(columns, schema=schema()).serialize())
+
+
+def _signal_types() -> dict[str, Any]:
+    from webcrawl.documents.text_signals import COUNTS, OF_PAGE, SHARES
+
+    arrow = pyarrow()
+    return dict.fromkeys(COUNTS, arrow.int64()) | dict.fromkeys((*SHARES, *OF_PAGE), arrow.float64())
+
+
+def _signals(page: Page, text: bytes) -> dict[str, float | None]:
+    """Returns the signals of a page and its text, which are empty where they are not known."""
+    from webcrawl.documents.text_signals import OF_PAGE, text_signals
+
+    shares = page.reading.shares
+    of_page = (*(shares or (None, None)), page.reading.language_score)
+    return {**text_signals(text.decode()), **dict(zip(OF_PAGE, of_page, strict=True))}
 
 
 def _column(name: str, values: list[Any], kind: Any) -> Any:

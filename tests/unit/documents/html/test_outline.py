@@ -105,7 +105,8 @@ def packed_with(place: tuple[int, ...], value: object) -> bytes:
         ((2,), [1]),
         ((3,), [1]),
         ((3, 0), b"bytes"),
-        ((3, 8), "yesterday"),
+        ((3, 9), "yesterday"),
+        ((3, 10), [0.5, 2.0]),
         ((4,), 5),
         ((5,), -1),
         ((5,), 2**64 - 1.0),
@@ -156,7 +157,7 @@ def test_received_details_are_bounded() -> None:
     deep: Any = []
     for _ in range(100):
         deep = [deep, "x"]
-    outline = unpack(packed_with((3, 9), {"deep": deep, "bytes": b"x", "long": "y" * 100_000}), document(""))
+    outline = unpack(packed_with((3, 11), {"deep": deep, "bytes": b"x", "long": "y" * 100_000}), document(""))
     assert outline.facts is not None
     assert len(str(outline.facts.details)) < 20_000
     assert "bytes" not in outline.facts.details

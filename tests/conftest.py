@@ -146,11 +146,10 @@ def valkey_server() -> Iterator[ValkeyServer]:
 
 @pytest.fixture
 def redis_url(valkey_server: ValkeyServer) -> str:
-    """The URL of a server that is emptied before each test."""
+    """The URL of a server that is emptied before each test; it keeps scripts, which take it 0.4 ms each to compile."""
     url = f"unix://{valkey_server.unix_socket_path}"
     with redis.Redis.from_url(url) as client:
         client.flushall()
-        client.script_flush()
     return url
 
 

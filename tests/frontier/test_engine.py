@@ -144,6 +144,17 @@ async def test_replies_of_a_pipeline_keep_the_order_of_the_calls(
     assert await frontier.engine.run_all(calls) == [f"?1.0 {shard}".encode() for shard in range(8)]
 
 
+async def test_the_text_of_a_script_is_sent_once_for_a_pipeline(
+    frontier_of: Frontiers, valkey: Redis
+) -> None:
+    frontier = frontier_of(shards=8)
+    valkey.script_flush()
+    valkey.config_resetstat()
+    await frontier.add([page(f"http://h{n}.test/") for n in range(60)])
+    commands = valkey.info("commandstats")
+    assert commands["cmdstat_eval"]["calls"] == valkey.info("memory")["number_of_cached_scripts"]
+
+
 @pytest.mark.parametrize("parameters", [{}, {"max_connections": 2}])
 async def test_calls_wait_for_a_free_connection(
     engine_at: Engines, redis_url: str, parameters: dict[str, int]

@@ -150,28 +150,23 @@ class Engine:
 
         With `some`, an exception of UNAVAILABLE is not raised, but returned in place of the missing reply.
         """
-        replies = await self._send(
-            [
-                Command(call.keys[0], ("EVALSHA", self.script(call.script)[0], *_counted(call)))
-                for call in calls
-            ]
-        )
-        new = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if new:  # the first run of a script on a server sends its text, which the server keeps
-            texts = [
-                Command(
-                    calls[index].keys[0],
-                    ("EVAL", self.script(calls[index].script)[1], *_counted(calls[index])),
-                )
-                for index in new
-            ]
-            for index, reply in zip(new, await self._send(texts), strict=True):
+        replies = await self._send([self._command(call) for call in calls])
+        while new := [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]:
+            # The first run of a script sends its text, which the server keeps; another server asks for it again.
+            first = {calls[index].script: index for index in reversed(new)}
+            again = [self._command(calls[index], index == first[calls[index].script]) for index in new]
+            for index, reply in zip(new, await self._send(again), strict=True):
                 replies[index] = reply
         replies = _replies([call.script for call in calls], replies, some)
         return [
             reply if isinstance(reply, Exception) else script_header(call.script).unpacked(reply)
             for call, reply in zip(calls, replies, strict=True)
         ]
+
+    def _command(self, call: Call, with_text: bool = False) -> Command:
+        checksum, text = self.script(call.script)
+        name, script = ("EVAL", text) if with_text else ("EVALSHA", checksum)
+        return Command(call.keys[0], (name, script, len(call.keys), *call.keys, *call.arguments))
 
     async def change(self, key: str, command: str, *arguments: str | bytes | int) -> Any:
         """Runs one command that writes to `key`, as safely as a script."""
@@ -320,10 +315,6 @@ class Engine:
             await self._group.close()
         else:
             await self.client.aclose()
-
-
-def _counted(call: Call) -> Sequence[str | bytes | int | float]:
-    return (len(call.keys), *call.keys, *call.arguments)
 
 
 def _replies(names: Sequence[str], replies: list[Any], some: bool = False) -> list[Any]:

@@ -67,6 +67,17 @@ def test_the_index_is_made_and_searched_in_pages_of_results(open_page: OpenPage,
     page.get_by_role("link", name="Next results").click()
     page.locator("#read", has_text="Results 11 to 12 of 12").wait_for()
     assert hits.count() == 2 and not {*firsts} & {*hits.locator("h2").all_inner_texts()}
+    page.get_by_label("Words").fill("strok nests")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="stork nests").wait_for()
+    page.locator("#read", has_text="Results 1 to 10 of 12").wait_for()
+    hits.first.get_by_role("link", name="Pages like").click()
+    page.get_by_text("Pages with the most characteristic words of").wait_for()
+    page.locator("#read", has_text="Results 1 to").wait_for()
+    page.goto(f"{texts.url}/crawls/broad/search?words=birds+OR+stork&sort=date&language=en")
+    assert page.get_by_label("Order").input_value() == "date"
+    page.get_by_role("link", name="en 13").click()
+    page.locator("#read", has_text="Results 1 to 10 of 13").wait_for()
     hits.first.get_by_role("heading").get_by_role("link").click()
     assert "builds its nest" in page.frame_locator("iframe.archived").locator("p").inner_text()
 

@@ -39,6 +39,15 @@ def test_pages_with_the_words_are_listed(service: Served, indexed: tuple[str, st
         assert [page.url for page in client.search("stork", host=host).results] == [tower]
         assert not client.search("stork", until="2020-01-01").results
         assert not client.search("giraffe").total
+        corrected = client.search("strok biulds", facets=True, sort="date")
+        assert corrected.corrected == "stork builds" and {page.url for page in corrected.results} == {
+            roof,
+            tower,
+        }
+        hosts = {value.value: value.count for value in corrected.facets["host"]}
+        assert set(hosts.values()) == {1} and all("127.0" in host for host in hosts)
+        (alike,) = client.search(like=roof).results
+        assert alike.url == tower
 
     async def ask() -> None:
         async with AsyncClient(service.url) as client:
@@ -52,6 +61,11 @@ def test_pages_with_the_words_are_listed(service: Served, indexed: tuple[str, st
     [
         ({}, "words"),
         ({"words": ""}, "words"),
+        ({"words": "stork", "like": "http://127.0.1.1/"}, "give words, or like"),
+        ({"like": "http://127.0.1.1/nowhere"}, "not in the index"),
+        ({"words": "stork", "sort": "size"}, "sort"),
+        ({"words": "stork", "facets": "many"}, "facets"),
+        ({"words": "s*"}, "too short"),
         ({"words": "("}, ""),
         ({"words": "nothing:here"}, "nothing"),
         ({"words": "(" * 30}, ""),
@@ -80,6 +94,10 @@ def test_an_assistant_searches(service: Served, indexed: tuple[str, str]) -> Non
             worked, answer = await call(client, "search_pages", words="stork roof")
             assert worked and answer.startswith("Results: 1, in the index of 20")
             assert f"1. Storks 1\n{indexed[0]}\n20" in answer and "on the roof" in answer
+            worked, answer = await call(client, "search_pages", words="strok ruof")
+            assert worked and "These are results for: stork roof" in answer and indexed[0] in answer
+            worked, answer = await call(client, "search_pages", like=indexed[0], sort="date")
+            assert worked and indexed[1] in answer
             worked, answer = await call(client, "search_pages", words="(")
             assert not worked and "The request is not valid" in answer
 

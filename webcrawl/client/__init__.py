@@ -22,6 +22,7 @@ except ImportError as error:
 from webcrawl.client.answers import (
     CrawlDetails,
     CrawlEntry,
+    FacetValue,
     FetchedPage,
     FetchError,
     IterationEntry,
@@ -42,6 +43,7 @@ __all__ = [
     "Client",
     "CrawlDetails",
     "CrawlEntry",
+    "FacetValue",
     "FetchedPage",
     "FetchError",
     "IterationEntry",

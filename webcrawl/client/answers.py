@@ -169,16 +169,34 @@ class SearchedPage(Struct, omit_defaults=True):
     copies: list[str] = []
 
 
-class SearchedPages(Struct):
+class FacetValue(Struct):
+    """A value of a facet, and how many results have it."""
+
+    value: str
+    count: int
+
+
+class SearchedPages(Struct, omit_defaults=True):
     """The results of a search, the best first.
 
     `total` counts all, with copies. `has_all`: false if no page has all words, and the results have some of them.
+    `facets`: by the name of a filter, the most frequent values among all results, if they were asked for.
     """
 
     total: int
     has_all: bool
     updated_at: Annotated[TimeText, Meta(description="When the index was last brought up to date.")]
     results: list[SearchedPage]
+    corrected: Annotated[
+        str | None,
+        Meta(
+            description="The query with other words, to which the results belong: no page has the asked words."
+        ),
+    ] = None
+    suggested: Annotated[
+        str | None, Meta(description="A query with other words, for which many more pages are found.")
+    ] = None
+    facets: dict[str, list[FacetValue]] = {}
 
 
 class QueuedURLs(Struct):

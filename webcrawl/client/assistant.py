@@ -65,9 +65,14 @@ _Length = Annotated[int, Field(ge=100, le=100_000, description="The most charact
 _Words = Annotated[
     str,
     Field(
-        min_length=1, max_length=1_000, description='Words; a phrase is in quotes, and "-" leaves out a word.'
+        max_length=1_000,
+        description='Words; a phrase is in quotes, "-" leaves out a word, and "pre*" completes one.',
     ),
 ]
+_Like = Annotated[
+    str, Field(max_length=8_192, description="Instead of words: a stored page, for pages like it.")
+]
+_Sort = Annotated[Literal["", "date"], Field(description='"date": the newest pages first, not the best.')]
 _Results = Annotated[int, Field(ge=1, le=50, description="The most results.")]
 _Scope = Literal["path", "host", "domain"]
 _Pages = Annotated[int, Field(ge=1, le=1_000, description="The crawl ends after so many pages.")]
@@ -121,20 +126,33 @@ class Assistant:
         return "\n".join(lines) + _passage(text, start, length)
 
     async def search_pages(
-        self, words: _Words, host: str = "", language: str = "", start: _Start = 0, most: _Results = 10
+        self,
+        words: _Words = "",
+        like: _Like = "",
+        host: str = "",
+        language: str = "",
+        sort: _Sort = "",
+        start: _Start = 0,
+        most: _Results = 10,
     ) -> str:
         """Searches the stored pages for words, the best pages first: title, URL, date and a snippet of each.
 
         `host` keeps pages of a host and its subdomains, `language` those in languages such as "en,de". Nothing is
-        fetched: other pages of the web are not searched.
+        fetched: other pages of the web are not searched. Words with typing errors are corrected if nothing is found.
         """
         results = await _answer(
-            self._client.search(words, host=host, language=language, start=start, limit=most),
+            self._client.search(
+                words, like=like, sort=sort, host=host, language=language, start=start, limit=most
+            ),
             self._client.url,
         )
         lines = [f"Results: {results.total:,}, in the index of {results.updated_at}."]
-        if not results.has_all:
+        if results.corrected or not results.has_all:
             lines.append("No page has all of these words.")
+        if results.corrected:
+            lines.append(f"These are results for: {results.corrected}")
+        if results.suggested:
+            lines.append(f"Did you mean: {results.suggested}")
         for number, page in enumerate(results.results, start + 1):
             lines += ["", f"{number}. {page.title or page.url}", page.url, page.fetched_at, page.snippet]
         return "\n".join(lines)

@@ -112,8 +112,11 @@ class AsyncClient:
 
     async def search(
         self,
-        words: str,
+        words: str = "",
         *,
+        like: str = "",
+        sort: str = "",
+        facets: bool = False,
         limit: int = 10,
         start: int = 0,
         host: str = "",
@@ -125,6 +128,9 @@ class AsyncClient:
     ) -> SearchedPages:
         """Searches the text of stored pages, in the index that `scrapy search --update` makes.
 
+        like          instead of words: pages with the most characteristic words of the page with this URL
+        sort          "date": the newest pages first
+        facets        count the hosts, languages and types of all results
         limit, start  how many results, at most 100, and how many of the best are left out
         host          only pages of a host and its subdomains
         language      only pages in these languages, such as "en,de"
@@ -132,7 +138,10 @@ class AsyncClient:
         since, until  only pages fetched in this time: dates or times in UTC
         crawl         only pages that this crawl fetched last
         """
-        filters = {
+        choices = {
+            "words": words,
+            "like": like,
+            "sort": sort,
             "host": host,
             "language": language,
             "type": type,
@@ -140,7 +149,7 @@ class AsyncClient:
             "until": until,
             "crawl": crawl,
         }
-        return await self._hold(dialogues.search(words, limit=limit, start=start, filters=filters))
+        return await self._hold(dialogues.search(limit=limit, start=start, facets=facets, choices=choices))
 
     async def put(
         self,

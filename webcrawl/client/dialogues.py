@@ -85,11 +85,13 @@ def _rest(request: str, deadline: float) -> Dialogue[dict[str, FetchedPage]]:
 
 
 def search(
-    words: str, *, limit: int, start: int, filters: Mapping[str, str | None]
+    *, limit: int, start: int, facets: bool, choices: Mapping[str, str | None]
 ) -> Dialogue[SearchedPages]:
     """Searches the text of stored pages."""
-    params = {"words": words, "limit": str(limit), "start": str(start)}
-    params |= {name: value for name, value in filters.items() if value}
+    params = {"limit": str(limit), "start": str(start)}
+    params |= {name: value for name, value in choices.items() if value}
+    if facets:
+        params["facets"] = "true"
     results: SearchedPages = yield ServiceRequest("GET", "/v1/search", SearchedPages, params)
     return results
 

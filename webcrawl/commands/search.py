@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _LIMIT = 10
 _MOST = 1_000
+_ORDERS = ("best", "date")
 _REPORT_SECONDS = 10.0
 INDEX_FOLDER = option("--index", "the folder of the index, by default DATA_DIR/index", metavar="FOLDER")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
@@ -53,6 +54,14 @@ class Command(StoresCommand):
         option("--until", "only pages fetched until this date, its whole day, or time"),
         option("--crawl", "only pages that this crawl fetched last"),
         flag("--media", "search images, audio and video instead"),
+        option(
+            "--like", "instead of words: pages with the most characteristic words of this page", metavar="URL"
+        ),
+        option("--sort", "best, or date: the newest first, as published or else fetched", default="best"),
+        flag(
+            "--facets",
+            "print the hosts, languages and types of all results with their numbers, after the results",
+        ),
         option("--limit", "results to print, by default 10", type=int, default=_LIMIT),
         flag("--update", "first add pages to the index, and replace and remove some, to bring it up to date"),
         flag("--again", "with --update, make the index anew"),
@@ -66,29 +75,42 @@ class Command(StoresCommand):
         if args[:1] == ["--"]:
             # Scrapy leaves the "--" in `args`, after which words may begin with a hyphen
             args = args[1:]
-        if not (args or opts.update) or not 0 < opts.limit <= _MOST or (opts.again and not opts.update):
+        asks = bool(args or opts.like)
+        if not (asks or opts.update) or not 0 < opts.limit <= _MOST or (opts.again and not opts.update):
             raise UsageError(
-                f"give words or --update, and a limit from 1 to {_MOST:,}; --again needs --update"
+                f"give words, --like or --update, and a limit from 1 to {_MOST:,}; --again needs --update"
             )
+        if args and opts.like:
+            raise UsageError("give words or --like, not both")
+        if opts.sort not in _ORDERS:
+            raise UsageError(f"--sort {opts.sort!r}: give {' or '.join(_ORDERS)}")
         folder, filters = index_folder(opened, opts), _filters(opts)
         if opts.update or updated_at(folder) is None:
             update = await made_index(opened, self.settings, folder, opts)
             self.exitcode = int(update.is_stopped)
-            if not args:
+            if not asks:
                 print(_figures(update, as_json=opts.json))
-            if not args or update.is_stopped:
+            if not asks or update.is_stopped:
                 return
         self._search(folder, " ".join(args), filters, opts)
 
     def _search(self, folder: Path, words: str, filters: Filters, opts: argparse.Namespace) -> None:
         from webcrawl.search.searching import Search
 
-        results = Search(folder).find(words, filters, opts.limit)
+        search = Search(folder)
+        asked, find = (opts.like, search.like) if opts.like else (words, search.find)
+        results = find(asked, filters, opts.limit, by_date=opts.sort == "date", facets=opts.facets)
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for number, hit in enumerate(results.hits, 1):
             print(_json(hit) if opts.json else _text(number, hit, bold=bold))
-        if not results.has_all:
+        if opts.facets:
+            print(json.dumps({"facets": results.facets}) if opts.json else _facets(results.facets))
+        if results.corrected or not results.has_all:
             print("No page has all of these words.", file=sys.stderr)
+        if results.corrected:
+            print(f"These are results for: {printable(results.corrected)}", file=sys.stderr)
+        if results.suggested:
+            print(f"Did you mean: {printable(results.suggested)}", file=sys.stderr)
         print(f"{counted(results.total, 'result')}. {_age(folder)}", file=sys.stderr)
 
 
@@ -141,6 +163,14 @@ def _figures(update: IndexUpdate, *, as_json: bool) -> str:
         return json.dumps({**asdict(figures), "unread": update.unread})
     changes = f"{figures.added:,} added, {figures.changed:,} changed, {figures.removed:,} removed"
     return f"{counted(figures.pages, 'page')} in the index: {changes}"
+
+
+def _facets(facets: Mapping[str, Sequence[tuple[str, int]]]) -> str:
+    """Returns a line for each facet with its values and their numbers."""
+    return "\n".join(
+        f"{name}: {', '.join(f'{printable(value)} {number:,}' for value, number in values) or 'none'}"
+        for name, values in facets.items()
+    )
 
 
 def _age(folder: Path) -> str:

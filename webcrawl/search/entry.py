@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,8 +15,8 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.payload import PAYLOAD, STORED_TEXT
 from webcrawl.documents.values import clean, plain
-from webcrawl.search.schema import MEDIA, PAGE, storable, tantivy
-from webcrawl.search.words import analyzer, composed, searchable
+from webcrawl.search.schema import FORMS, MEDIA, PAGE, storable, tantivy
+from webcrawl.search.words import analyzer, composed, forms_in, searchable
 from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
@@ -24,6 +24,9 @@ from webcrawl.urls.canonical import authority, hostname, is_address
 
 _WORDS_OF_NAMES = re.compile(r"[\W_]+")
 _DEPTH_OF_DETAILS = 4
+
+IMPORTANCE = 0.125
+"""How much of its score a page gains by a doubling of its importance, which is counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ def document(entry: IndexedPage, text: str) -> Any:
         for searched in filter(None, texts):
             words = searchable(composed(searched))
             stored.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
+            stored.add_pre_tokenized_text(FORMS, forms_in(words))
     for field, names in _names(entry).items():
         for name in names:
             stored.add_text(field, name)
@@ -166,19 +170,27 @@ def document(entry: IndexedPage, text: str) -> Any:
         stored.add_unsigned("simhash", entry.simhash)
     stored.add_float("weight", weight(entry.importance))
     stored.add_date("fetched", storable(datetime.fromisoformat(entry.fetched_at)))
+    stored.add_date("date", storable(_date(entry)))
     data = msgpack.packb((astuple(entry), text), unicode_errors="replace")
     stored.add_bytes("page", data)
     return stored
 
 
+def _date(entry: IndexedPage) -> datetime:
+    """Returns when a page was published; when it was fetched, if that is not known, or not possible."""
+    fetched = datetime.fromisoformat(entry.fetched_at)
+    published = datetime.fromisoformat(entry.published_at) if entry.published_at else fetched
+    return min(published.replace(tzinfo=published.tzinfo or UTC), fetched)
+
+
 def weight(importance: float | None) -> float:
     """Returns the weight of a page: tantivy multiplies its score by log2(2 + weight), which is then
-    1 + log2(1 + importance) / 8.
+    1 + IMPORTANCE * log2(1 + importance).
 
     For a page of average importance, the score is multiplied by 1.13; for 100 times the average, by 1.8.
     """
     mean = 1.0 if importance is None else max(0.0, importance)
-    return float(2 ** (1 + math.log2(1 + mean) / 8) - 2)
+    return float(2 ** (1 + IMPORTANCE * math.log2(1 + mean)) - 2)
 
 
 def _texts(entry: IndexedPage, text: str) -> Iterator[str | None]:
@@ -208,6 +220,7 @@ def _names(entry: IndexedPage) -> dict[str, list[str]]:
     return {
         "url": [entry.url],
         "host": hosts_of(entry.url),
+        "site": [authority(entry.url)],
         "language": [entry.language or ""],
         "type": [*filter(None, [entry.mime_type]), *family],
         "crawl": [*filter(None, [entry.crawl])],

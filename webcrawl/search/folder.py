@@ -4,6 +4,7 @@
     pages/       the files of tantivy
     updated      an empty file: its time is that of the latest complete update
     crawls.npz   which crawl requested each page last, so that a new crawl changes no document
+    words.npz    the words of the pages, for corrections
     plan-*.db    the plan of an update while it runs
 
 One process writes at a time, and holds a lock (flock) on index.json. Meanwhile, searches read the last commit.

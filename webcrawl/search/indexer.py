@@ -30,6 +30,7 @@ from webcrawl.search.folder import damages, note_update
 from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.state import KnownPages, PageCrawls
 from webcrawl.search.texts import LinkTexts, TextFiles, stored_anchors
+from webcrawl.search.vocabulary import Vocabulary, has_vocabulary
 from webcrawl.stores.columns import pages
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
@@ -112,7 +113,10 @@ class Indexer:
             self._writer.commit()
             self._writer.wait_merging_threads()
             self._index.reload()
-            self.figures.pages = self._index.searcher().num_docs
+            searcher = self._index.searcher()
+            self.figures.pages = searcher.num_docs
+            if self.figures.planned or self.figures.removed or not has_vocabulary(self._folder):
+                Vocabulary.of_index(searcher).write(self._folder)
         if not self.is_stopped:
             note_update(self._folder)
 

@@ -12,7 +12,7 @@ from typing import Any
 from webcrawl.errors import ConfigurationError, brief
 from webcrawl.search.folder import use_words_of
 from webcrawl.search.schema import MEDIA, NAMES, PAGE, TEXTS, schema, storable, tantivy
-from webcrawl.search.words import composed, searchable, stemmer
+from webcrawl.search.words import stemmer
 from webcrawl.stores.selection import of_type
 from webcrawl.urls.canonical import authority
 
@@ -49,9 +49,9 @@ def query_of(
 ) -> Any:
     """Returns a tantivy Query for pages that have all words, or any of them; raises ConfigurationError.
 
-    `languages`: the languages in the index. Each page is searched for the stems of the words in its language.
+    `words`: a `searchable` query. `languages`: the languages in the index. Each page is searched for the stems of the
+    words in its language.
     """
-    check(words)
     library = tantivy()
     occur, query = library.Occur, library.Query
     alike: defaultdict[str, list[str]] = defaultdict(list)
@@ -123,7 +123,7 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     """Parses words of a language; raises ConfigurationError."""
     use_words_of(index, language, words)
     # tantivy finds no page for "a AND NOT b", and the right pages for "a AND -b"
-    written = searchable(_NOT.sub(lambda match: match[1] or "-", composed(words)))
+    written = _NOT.sub(lambda match: match[1] or "-", words)
     try:
         return index.parse_query(
             written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word

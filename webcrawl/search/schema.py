@@ -13,15 +13,20 @@ from typing import Any
 
 from webcrawl.config.libraries import optional
 
-VERSION = 2
+VERSION = 3
 """The version of the index. An index of another version must be made again."""
 
 WORDS = "words"
 """The name of the tokenizer of texts, which depends on the language; see `webcrawl.search.words`."""
 TEXTS = ("text", "title", "anchors")
 """The fields that are searched for words."""
+FORMS = "forms"
+"""The field with the words of a page as they are written, in lower case: for prefixes and corrections."""
 NAMES = ("url", "host", "language", "type", "crawl", "kind")
 """The fields compared as a whole. `host` also has the domains above a host, `type` also `image/*` for `image/png`."""
+
+FACETS = {"host": "site", "language": "language", "type": "type"}
+"""The field of which values are counted, by the name of the filter. `site` is the host with its port."""
 
 PAGE, MEDIA = "page", ("image", "audio", "video")
 """The values of `kind`."""
@@ -32,19 +37,22 @@ def schema() -> Any:
     """Returns the schema. `key`: 64 bits of the hash of a URL. `state`: a hash of all facts of the page in the index.
 
     `first`: the key of the page of which this page is a copy, or its own key. `weight`: the factor of a score, in the
-    form that tantivy reads.
+    form that tantivy reads. `date`: when the page was published, or else fetched.
     """
     builder = tantivy().SchemaBuilder()
     for name in TEXTS:
         builder.add_text_field(name, tokenizer_name=WORDS)
     for name in NAMES:
-        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=name in FACETS.values())
+    builder.add_text_field("site", tokenizer_name="raw", index_option="basic", fast=True)
+    builder.add_text_field(FORMS, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("key", indexed=True, fast=True)
     builder.add_unsigned_field("state", fast=True)
     builder.add_unsigned_field("first", indexed=True, fast=True)
     builder.add_unsigned_field("simhash", fast=True)
     builder.add_float_field("weight", fast=True)
     builder.add_date_field("fetched", indexed=True, fast=True)
+    builder.add_date_field("date", fast=True)
     builder.add_bytes_field("page", stored=True)
     return builder.build()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -11,19 +11,23 @@ from typing import Any, NamedTuple
 
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.search.entry import IndexedPage, key_of, unpacked
-from webcrawl.search.folder import damages, open_to_read, use_words_of
-from webcrawl.search.query import ANYTHING, Filters, explained, query_of
-from webcrawl.search.schema import PAGE, schema, tantivy
+from webcrawl.search.folder import damages, open_to_read
+from webcrawl.search.prefixes import expanded, has_prefix
+from webcrawl.search.query import ANYTHING, Filters, check, conditions, explained, query_of
+from webcrawl.search.schema import FACETS, PAGE, schema, tantivy
+from webcrawl.search.similar import similar_to
+from webcrawl.search.snippets import Snippets
+from webcrawl.search.spelling import Spelling
 from webcrawl.search.state import PageCrawls
-from webcrawl.search.words import searchable
+from webcrawl.search.vocabulary import Vocabulary
+from webcrawl.search.words import as_typed, composed, searchable
 
-SNIPPET = 200
-"""The approximate characters of a snippet."""
-_PART = 100_000
-"""The characters that are searched at a time for a snippet."""
-_MOST_PARTS = 4
 MOST_COPIES = 10
 _MOST_CRAWLS = 20
+FEW, MANY_MORE = 3, 20
+"""A search with fewer results suggests another one that has this many times as many."""
+MOST_VALUES = 20
+"""The most values of a facet."""
 _MOST_READ = 20_000
 """The most results that are read to find pages that are not copies."""
 
@@ -50,11 +54,19 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The hits. `total` includes copies. `has_all`: false if no page has all words, and the hits have some of them."""
+    """The hits. `total` includes copies. `has_all`: false if no page has all words, and the hits have some of them.
+
+    corrected  the query with other words, to which the hits belong, because nothing was found for the query itself
+    suggested  a query with other words that finds more pages; the hits belong to the query itself
+    facets     by the name of a filter (host, language, type): its values, and how many of all results have each
+    """
 
     hits: Sequence[Hit]
     total: int
     has_all: bool = True
+    corrected: str | None = None
+    suggested: str | None = None
+    facets: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
 
 class Search:
@@ -70,19 +82,103 @@ class Search:
         self.languages = [language for language, _ in terms]
         """The languages of the pages; "" for pages without a language."""
 
-    def find(self, words: str, filters: Filters = ANYTHING, limit: int = 10, offset: int = 0) -> Results:
-        """Returns the best pages for a query, without the first `offset` ones."""
+    def find(
+        self,
+        words: str,
+        filters: Filters = ANYTHING,
+        limit: int = 10,
+        offset: int = 0,
+        *,
+        by_date: bool = False,
+        facets: bool = False,
+    ) -> Results:
+        """Returns the best pages for a query, or the newest with `by_date`, without the first `offset` ones.
+
+        If no page has all words, words that are written nearly so are searched for, and then pages with any word.
+        """
+        check(words)
+        with damages(self.folder), _wrong_values(words):
+            asked, corrected, has_all = searchable(composed(words)), None, True
+            total = self._total(self._query(asked, filters))
+            better = self._better(asked, filters, total) if total < FEW else None
+            if not total and better is not None:
+                asked = corrected = better
+            elif not total:
+                has_all = False
+            query = self._query(asked, filters, any_word=not has_all)
+            hits, total = self._best(query, asked, offset + limit, offset, by_date=by_date)
+            counted = self._facets(query) if facets else {}
+        suggested = None if corrected else better
+        return Results(hits, total, has_all or not total, as_typed(corrected), as_typed(suggested), counted)
+
+    def like(
+        self,
+        url: str,
+        filters: Filters = ANYTHING,
+        limit: int = 10,
+        offset: int = 0,
+        *,
+        by_date: bool = False,
+        facets: bool = False,
+    ) -> Results:
+        """Returns the pages with the most characteristic words of a page, without it and its copies.
+
+        Raises ConfigurationError for a URL that is not in the index.
+        """
+        must, exclude = tantivy().Occur.Must, tantivy().Occur.MustNot
+        with damages(self.folder):
+            found = self._page_of(url)
+            if found is None:
+                raise ConfigurationError(
+                    f"{url} is not in the index: `scrapy search --update` adds new pages"
+                )
+            entry, text = found
+            itself = tantivy().Query.term_query(schema(), "first", key_of(entry.first))
+            alike = similar_to(self.searcher, entry, text)
+            query = self._within([(must, alike), (exclude, itself)], filters)
+            asked = searchable(composed(entry.title or ""))
+            hits, total = self._best(query, asked, offset + limit, offset, by_date=by_date)
+            return Results(hits, total, facets=self._facets(query) if facets else {})
+
+    def _query(self, asked: str, filters: Filters, *, any_word: bool = False) -> Any:
+        """Returns the tantivy Query for a `searchable` query and the filters."""
+        written = expanded(self.searcher, asked) if has_prefix(asked) else asked
+        query = query_of(self.index, written, filters, self.languages, any_word=any_word)
+        return self._within([(tantivy().Occur.Must, query)], filters) if filters.crawl else query
+
+    def _within(self, parts: list[tuple[Any, Any]], filters: Filters) -> Any:
+        must, made = tantivy().Occur.Must, [*parts]
+        made += [(must, condition) for condition in conditions(filters)]
         condition = self._of_crawl(filters.crawl) if filters.crawl else None
-        for any_word in (False, True):
-            query = query_of(self.index, words, filters, self.languages, any_word=any_word)
-            if condition is not None:
-                must = tantivy().Occur.Must
-                query = tantivy().Query.boolean_query([(must, query), (must, condition)])
-            with damages(self.folder), _wrong_values(words):
-                hits, total = self._best(query, offset + limit, offset)
-            if total:
-                return Results(hits, total, not any_word)
-        return Results([], 0)
+        return tantivy().Query.boolean_query([*made, *([(must, condition)] if condition is not None else [])])
+
+    def _total(self, query: Any) -> int:
+        total: int = self.searcher.search(query, 1).count
+        return total
+
+    def _better(self, asked: str, filters: Filters, total: int) -> str | None:
+        """Returns a query with words that are written nearly so, for which many more pages are found."""
+        vocabulary = Vocabulary.read(self.folder)
+        if vocabulary is None:
+            return None
+        spelling = Spelling(self.searcher, vocabulary, self.languages)
+        least = max(1, MANY_MORE * total)
+        return spelling.corrected(asked, lambda query: self._total(self._query(query, filters)), least)
+
+    def _facets(self, query: Any) -> dict[str, list[tuple[str, int]]]:
+        """Returns the most frequent values of each facet. Families of types, such as `text/*`, are no values."""
+        wanted = {
+            name: {"terms": {"field": field, "size": 2 * MOST_VALUES}} for name, field in FACETS.items()
+        }
+        counts = self.searcher.aggregate(query, wanted)
+        return {
+            name: [
+                (bucket["key"], bucket["doc_count"])
+                for bucket in counts[name]["buckets"]
+                if bucket["key"] and not bucket["key"].endswith("/*")
+            ][:MOST_VALUES]
+            for name in FACETS
+        }
 
     def _of_crawl(self, crawl: str) -> Any:
         """Returns a query for the pages that a crawl requested last; None if these are all pages.
@@ -97,27 +193,31 @@ class Search:
             raise ConfigurationError(f"no page in the index was fetched last by crawl {crawl!r}{others}")
         return self._crawls.condition(crawl)
 
-    def _best(self, query: Any, limit: int, offset: int) -> tuple[list[Hit], int]:
-        """Returns the best pages from `offset` to `limit` and the total.
+    def _best(
+        self, query: Any, asked: str, limit: int, offset: int, *, by_date: bool
+    ) -> tuple[list[Hit], int]:
+        """Returns the best or newest pages from `offset` to `limit` and the total. Pages by date have a score of 0.
 
         Reads more results while too few pages are not copies.
         """
         chosen: dict[int, list[_Candidate]] = {}
         total, done, wanted = 0, 0, limit * 2
         while True:
-            results = self.searcher.search(query, wanted, offset=done, weight_by_field="weight")
+            order = {"order_by_field": "date"} if by_date else {"weight_by_field": "weight"}
+            results = self.searcher.search(query, wanted, offset=done, **order)
             total = total or results.count
             addresses = [address for _, address in results.hits]
             firsts = self.searcher.fast_field_values("first", addresses)
             keys = self.searcher.fast_field_values("key", addresses)
             for (score, address), first, key in zip(results.hits, firsts, keys, strict=True):
                 if first in chosen or len(chosen) < limit:
-                    chosen.setdefault(first, []).append(_Candidate(score, address, is_first=key == first))
+                    candidate = _Candidate(0.0 if by_date else score, address, is_first=key == first)
+                    chosen.setdefault(first, []).append(candidate)
             done += len(addresses)
             if len(chosen) >= limit or len(addresses) < wanted or done >= _MOST_READ:
                 break
             wanted *= 2
-        snippets = Snippets(self.index, self.searcher, query)
+        snippets = Snippets(self.index, self.searcher, query, asked)
         return [
             self._hit(candidates, snippets) for candidates in islice(chosen.values(), offset, None)
         ], total
@@ -133,13 +233,17 @@ class Search:
 
     def text_of(self, url: str) -> str | None:
         """Returns the text of a page, or None if the page is not in the index or is an image, audio or video file."""
-        query = tantivy().Query.term_query(schema(), "key", key_of(url))
         with damages(self.folder):
-            hits = self.searcher.search(query, 1, count=False).hits
-            if not hits:
-                return None
-            entry, text = self.page(hits[0][1])
-            return text if entry.kind == PAGE else ""
+            found = self._page_of(url)
+        if found is None:
+            return None
+        entry, text = found
+        return text if entry.kind == PAGE else ""
+
+    def _page_of(self, url: str) -> tuple[IndexedPage, str] | None:
+        query = tantivy().Query.term_query(schema(), "key", key_of(url))
+        hits = self.searcher.search(query, 1, count=False).hits
+        return self.page(hits[0][1]) if hits else None
 
     def page(self, address: Any) -> tuple[IndexedPage, str]:
         """Returns the entry and the text of a page."""
@@ -161,50 +265,3 @@ def _wrong_values(words: str) -> Iterator[None]:
         if not str(error).startswith("Schema error"):
             raise
         raise ConfigurationError(explained(words, str(error))) from error
-
-
-class Snippets:
-    """Finds the part of a text with the most words of a query."""
-
-    def __init__(self, index: Any, searcher: Any, query: Any) -> None:
-        self._index = index
-        self._generator = tantivy().SnippetGenerator.create
-        self._about = (searcher, query, schema(), "text")
-
-    def of(self, entry: IndexedPage, text: str) -> tuple[str, list[tuple[int, int]]]:
-        """Returns the best part as one line, and the marks of words in it; the start of the text if it has no word."""
-        text = text or entry.description or ""
-        use_words_of(self._index, entry.language, text[:_PART])
-        generator = self._generator(*self._about)
-        generator.set_max_num_chars(SNIPPET)
-        for start in range(0, min(len(text), _PART * _MOST_PARTS), _PART):
-            document, searched = tantivy().Document(), searchable(text[start : start + _PART])
-            document.add_text("text", searched)
-            snippet = generator.snippet_from_doc(document)
-            if marks := [(span.start, span.end) for span in snippet.highlighted()]:
-                return _line(
-                    snippet.fragment(), marks, _as_written(snippet.fragment(), searched, text, start)
-                )
-        return " ".join(text[:SNIPPET].split()), []
-
-
-def _as_written(fragment: str, searched: str, text: str, start: int) -> str:
-    """Returns a fragment as the text writes it. `searched` is the searched part, which begins at `start`."""
-    offset = start + searched.find(fragment)
-    return text[offset : offset + len(fragment)]
-
-
-def _line(fragment: str, marks: Sequence[tuple[int, int]], written: str) -> tuple[str, list[tuple[int, int]]]:
-    """Returns a text as one line, and its marks, converted from offsets in UTF-8 to offsets in characters.
-
-    Marks that touch are joined, for example the marks of a phrase in Chinese.
-    """
-    raw = fragment.encode()
-    joined: list[tuple[int, int]] = []
-    for mark in sorted({*marks}):
-        start, end = (len(raw[:offset].decode("utf-8", "ignore")) for offset in mark)
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    return "".join(" " if sign.isspace() else sign for sign in written), joined

@@ -3,6 +3,9 @@
 The stemmers are those of the Snowball project, as in tantivy. In languages without spaces between words, each character
 is a word, as for the SimHash (webcrawl.documents.simhash), and a search for several characters is a search for a
 phrase. The same applies to Korean, which appends particles to its words.
+
+C++, C#, F# and .NET are words, where they are written alone. Their signs are replaced by letters that no text uses, of
+the same length, because tantivy's tokenizers see no context.
 """
 
 from __future__ import annotations
@@ -38,11 +41,20 @@ STEMMERS = {
 }
 """tantivy's stemmers by language. Words of other languages are not stemmed."""
 
+_AS_WRITTEN = "as written"
+
 LONGEST = 100
 """The most bytes of a word; longer words, such as Base64, are left out."""
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Hangul}"
-_WORD = rf"[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
+_SIGNS = str.maketrans("+#.", "\ua717\ua718\ua719")
+_TYPED = {letter: sign for sign, letter in _SIGNS.items()}
+# each alternative begins with its sign, so that most of a text is skipped quickly
+_WITH_SIGNS = re.compile(
+    r"\+(?<=(?<![\w+#])[cC]\+)\+(?!\+)|#(?<=(?<![\w+#])[cCfF]#)(?![\w#])|\.(?<![\w.]\.)[nN][eE][tT](?!\w)"
+)
+_NAME_WITH_SIGNS = r"[CcFf][\x{A717}\x{A718}]{1,2}|\x{A719}[Nn][Ee][Tt]"
+_WORD = rf"{_NAME_WITH_SIGNS}|[{_UNSPACED}]\p{{M}}*|[\w--[{_UNSPACED}_]]+"
 # Texts with these characters need _WORD, which takes twice as long as tantivy's rule: characters of scripts without
 # spaces, and of scripts whose words contain marks.
 _NEEDS_EXPRESSION = re.compile("[\u0300-\u036f\u0483-\u0489\u0530-\u1dff\u2e80-\U0010ffff]")
@@ -54,11 +66,27 @@ def composed(text: str) -> str:
 
 
 def searchable(text: str) -> str:
-    """Returns the text with a plain I for the dotted I of Turkish; its length stays the same.
+    """Returns the text as it is indexed, of the same length: with letters for the signs of C++, C#, F# and .NET.
 
-    tantivy converts a dotted I to an i with an accent, and does not remove the accent.
+    It has a plain I for the dotted I of Turkish, which tantivy converts to an i with an accent that it does not remove.
     """
-    return text.replace("\u0130", "I")
+    return _WITH_SIGNS.sub(lambda match: match[0].translate(_SIGNS), text.replace("\u0130", "I"))
+
+
+def as_typed(query: str | None) -> str | None:
+    """Returns a `searchable` query with the signs of C++, C#, F# and .NET."""
+    return query and query.translate(_TYPED)
+
+
+def forms_in(text: str) -> Any:
+    """Returns the words of a `searchable` text as they are written, in lower case, for the field FORMS."""
+    return _analyzer(_AS_WRITTEN, _NEEDS_EXPRESSION.search(text) is not None).pre_tokenize(text)
+
+
+def forms(text: str) -> list[str]:
+    """Returns the words of a `searchable` text as they are written, in lower case."""
+    words: list[str] = _analyzer(_AS_WRITTEN, _NEEDS_EXPRESSION.search(text) is not None).analyze(text)
+    return words
 
 
 def analyzer(language: str | None, text: str) -> Any:
@@ -79,6 +107,8 @@ def _analyzer(stemmer: str | None, needs_expression: bool) -> Any:
         tokenizer.regex(_WORD) if needs_expression else tokenizer.simple()
     ).filter(filters.remove_long(LONGEST))
     words = words.filter(filters.lowercase())
+    if stemmer == _AS_WRITTEN:
+        return words.build()
     if stemmer:
         words = words.filter(filters.stemmer(stemmer))
     return words.filter(filters.ascii_fold()).build()

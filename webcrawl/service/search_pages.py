@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from webcrawl.client.answers import SearchedPage, SearchedPages
+from webcrawl.client.answers import FacetValue, SearchedPage, SearchedPages
 from webcrawl.errors import ConfigurationError, LibraryMissing
 from webcrawl.service.operation import ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind
@@ -26,11 +26,19 @@ _Filter: TypeAlias = Annotated[str, Meta(max_length=256)]
 
 
 class SearchQuery(Struct, forbid_unknown_fields=True):
-    """Words, and conditions for pages. `""` is no condition."""
+    """Words or the URL of a page, and conditions for pages. `""` is no condition."""
 
-    words: Annotated[
-        str, Meta(min_length=1, max_length=1_000, description="Words, or a query as in `scrapy search`.")
-    ]
+    words: Annotated[str, Meta(max_length=1_000, description="Words, or a query as in `scrapy search`.")] = ""
+    like: Annotated[
+        str, Meta(max_length=8_192, description="Instead of words: a page of the index, for pages like it.")
+    ] = ""
+    sort: Annotated[
+        Literal["", "best", "date"],
+        Meta(description="`date`: the newest first, as published or else fetched."),
+    ] = ""
+    facets: Annotated[
+        bool, Meta(description="Count the hosts, languages and types of all results, each up to 20 values.")
+    ] = False
     host: Annotated[_Filter, Meta(description="A host, with its subdomains.")] = ""
     language: Annotated[_Filter, Meta(description="Languages, such as en,de.")] = ""
     type: Annotated[_Filter, Meta(description="MIME types, such as text/html,image/*.")] = ""
@@ -48,8 +56,8 @@ def operations(service: Service) -> Iterator[Operation]:
         method="GET",
         path="/v1/search",
         summary="Search the text of stored pages for words",
-        description="The best pages come first; copies of a page are a single result. `scrapy search --update` makes "
-        "the index, and brings it up to date.",
+        description="The best pages come first; copies of a page are a single result. If no page has all words, words "
+        "with typing errors are corrected. `scrapy search --update` makes the index, and brings it up to date.",
         handle=_SearchedPages(service.opened.stores.data_dir / "index").search,
         query=SearchQuery,
         answers={200: SearchedPages},
@@ -85,6 +93,8 @@ def _search(folder: Path, query: SearchQuery) -> SearchedPages:
     from webcrawl.search.query import asked_filters
     from webcrawl.search.searching import Search
 
+    if bool(query.words) == bool(query.like):
+        raise ApiProblem(ProblemKind.BAD_REQUEST, "give words, or like with the URL of a page")
     updated = updated_at(folder)
     if updated is None:
         detail = "there is no complete index of the stored pages: `scrapy search --update` makes it"
@@ -98,13 +108,24 @@ def _search(folder: Path, query: SearchQuery) -> SearchedPages:
             until=query.until or None,
             crawl=query.crawl or None,
         )
-        results = Search(folder).find(query.words, filters, query.limit, query.start)
+        search = Search(folder)
+        asked, find = (query.like, search.like) if query.like else (query.words, search.find)
+        results = find(
+            asked, filters, query.limit, query.start, by_date=query.sort == "date", facets=query.facets
+        )
     except LibraryMissing as error:
         raise ApiProblem(ProblemKind.NOT_FOUND, "the service cannot search: tantivy is missing") from error
     except ConfigurationError as error:
         raise ApiProblem(ProblemKind.BAD_REQUEST, str(error).removeprefix("--")) from error
-    pages = [_page(hit) for hit in results.hits]
-    return SearchedPages(results.total, results.has_all, updated.isoformat(timespec="seconds"), pages)
+    return SearchedPages(
+        results.total,
+        results.has_all,
+        updated.isoformat(timespec="seconds"),
+        [_page(hit) for hit in results.hits],
+        results.corrected,
+        results.suggested,
+        {name: [FacetValue(*pair) for pair in values] for name, values in results.facets.items()},
+    )
 
 
 def _page(hit: Hit) -> SearchedPage:

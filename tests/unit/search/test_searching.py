@@ -214,7 +214,7 @@ WRONG = {
     "(a " * 30: f"more than {DEEPEST} nested",
     "x" * (LONGEST + 1): "1,001 characters",
     "fetched:yesterday": "is not a query",
-    "language:*": "cannot be searched for any value",
+    "crawl:*": "cannot be searched for any value",
 }
 
 

@@ -27,6 +27,18 @@ _LAST = 990
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """What is searched for: words, or the URL of a page for pages like it."""
+
+    words: str
+    like: str
+    start: int
+    chosen: Mapping[str, str]
+    media: bool
+    by_date: bool
+
+
+@dataclass(frozen=True)
 class _Outcome:
     """The outcome of a search. `updated_at`: when the index was last complete, None if it is not."""
 
@@ -45,13 +57,15 @@ async def search(view: View) -> Response:
     words, chosen = query.get("words", "").strip(), {name: query.get(name, "").strip() for name in FILTERS}
     start = min(whole(query.get("start", "0"), "start"), _LAST)
     crawl, media = "" if query.get("all") else view.crawl, bool(query.get("media"))
-    outcome = await asyncio.to_thread(
-        _search, _folder(view), words, start, {**chosen, "crawl": crawl}, media=media
-    )
+    like, by_date = query.get("like", "").strip(), query.get("sort") == "date"
+    asked = _Asked("" if like else words, like, start, {**chosen, "crawl": crawl}, media, by_date)
+    outcome = await asyncio.to_thread(_search, _folder(view), asked)
     task = _task(view)
     return view.render(
         "search.html",
-        words=words,
+        words=asked.words,
+        like=like,
+        by_date=by_date,
         chosen=chosen,
         start=start,
         last=_LAST,
@@ -87,7 +101,7 @@ def _folder(view: View) -> Path:
     return view.opened.stores.data_dir / "index"
 
 
-def _search(folder: Path, words: str, start: int, chosen: Mapping[str, str], *, media: bool) -> _Outcome:
+def _search(folder: Path, asked: _Asked) -> _Outcome:
     """Searches in the index of a folder; reads at most the first 1,000 results."""
     try:
         # imported late: tantivy may not be installed
@@ -99,11 +113,13 @@ def _search(folder: Path, words: str, start: int, chosen: Mapping[str, str], *, 
             return _Outcome()
         opened = Search(folder)
         pages, updated = opened.searcher.num_docs, updated_at(folder)
-        if not words:
+        if not (asked.words or asked.like):
             return _Outcome(pages, updated)
-        filters = {name: text or None for name, text in chosen.items()}
+        chosen = {name: text or None for name, text in asked.chosen.items()}
+        text, find = (asked.like, opened.like) if asked.like else (asked.words, opened.find)
         try:
-            results = opened.find(words, asked_filters(**filters, media=media), _ROWS, start)
+            filters = asked_filters(**chosen, media=asked.media)
+            results = find(text, filters, _ROWS, asked.start, by_date=asked.by_date, facets=True)
         except ConfigurationError as error:
             return _Outcome(pages, updated, problem=str(error).removeprefix("--"))
         hits = [(hit, _marked(hit.snippet, hit.marks)) for hit in results.hits]

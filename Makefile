@@ -250,7 +250,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := 0.13.9
 CYCLONEDX := 7.5.0
 # what a container has beside the crawler
-CONTAINER := postgresql parquet metrics traces images media documents languages
+CONTAINER := postgresql parquet metrics traces service images media documents languages
 UPLOT := 1.6.32
 pin = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11.5 --no-annotate \
 	--custom-compile-command "make constraints"

@@ -20,6 +20,7 @@ import yaml
 from tests.crawls import CHECKOUT, Crawl
 from tests.postgres import PostgresServer
 from tests.s3server import Line, S3Server, weed_binary
+from tests.service.served import Served
 from tests.stores.buckets import environment
 from tests.web import LocalWeb
 from webcrawl.config import DECLARED
@@ -65,6 +66,37 @@ def test_prometheus_asks_the_ports_at_which_metrics_are_served() -> None:
     assert jobs["webcrawl-crawls"]["static_configs"] == [{"targets": [f"metrics:{port}"]}]
     assert served[:2] == ["metrics", crawler[1]]
     assert (DEPLOY / COMPOSE["configs"]["alerts"]["file"]).exists()
+    (services,) = jobs["webcrawl-services"]["static_configs"]
+    assert services["targets"] == ["serve:8790"] and SERVICES["serve"]["ports"] == ["127.0.0.1:8790:8790"]
+
+
+def test_the_service_of_compose_starts_with_its_command_and_tokens(
+    redis_url: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    tokens = {"OPERATOR_TOKEN": "o" * 24, "READER_TOKEN": "r" * 24}
+    file = tmp_path / "tokens"
+    file.touch(mode=0o600)
+    file.write_text(
+        re.sub(r"\$\{(\w+):-}", lambda name: tokens[name[1]], COMPOSE["configs"]["tokens"]["content"])
+    )
+    word, *options = SERVICES["serve"]["command"]
+    assert word == "serve" and options[options.index("--tokens") + 1] == "/etc/tokens"
+    (config,) = SERVICES["serve"]["configs"]
+    assert (config["source"], config["target"], config["mode"]) == ("tokens", "/etc/tokens", 0o400)
+    options = [str(file) if option == "/etc/tokens" else option for option in options]
+    settings = {
+        "REDIS_URL": redis_url,
+        "METADATA_URI": postgres.new_database(),
+        "DATA_DIR": tmp_path / "data",
+    }
+    service = Served.start("--no-worker", *options, folder=tmp_path, settings=settings)
+    try:
+        # as Prometheus asks it
+        asked = {"Host": "serve:8790", "Authorization": f"Bearer {tokens['READER_TOKEN']}"}
+        assert "webcrawl_service_lane_messages" in service.client.get("/metrics", headers=asked).text
+        assert service.client.get("/metrics", headers={"Host": "serve:8790"}).status_code == 401
+    finally:
+        service.stop()
 
 
 def test_every_service_has_a_limit_of_memory_and_few_capabilities() -> None:
@@ -130,12 +162,22 @@ def test_the_service_sets_only_what_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("scheduler", "jobs run"), ("dashboard", "dashboard"), ("urlfrontier", "urlfrontier")],
+    [
+        ("scheduler", "jobs run"),
+        ("dashboard", "dashboard"),
+        ("urlfrontier", "urlfrontier"),
+        ("serve", "serve"),
+    ],
 )
 def test_services_of_jobs_run_commands_with_variables_that_are_read(name: str, command: str) -> None:
     unit = (DEPLOY / "systemd" / f"webcrawl-{name}.service").read_text()
     defaults = set(re.findall(r"([A-Z_]+)=", re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)[0]))
-    assert defaults - READ <= {"SCRAPY_PROJECT", "DASHBOARD_OPTIONS", "URLFRONTIER_OPTIONS"}
+    assert defaults - READ <= {
+        "SCRAPY_PROJECT",
+        "DASHBOARD_OPTIONS",
+        "URLFRONTIER_OPTIONS",
+        "SERVE_OPTIONS",
+    }
     assert re.findall(r"^ExecStart=\S+/scrapy ([a-z]+(?: [a-z]+)?)", unit, re.MULTILINE) == [command]
     (documented,) = re.findall(r"^Documentation=file:///srv/webcrawl/(\S+)$", unit, re.MULTILINE)
     assert f"webcrawl-{name}.service" in (CHECKOUT / documented).read_text()
@@ -148,7 +190,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         text = unit.read_text().replace("/srv/webcrawl/.venv/bin/scrapy", "/bin/true")
         (tmp_path / unit.name).write_text(text)
         names.append(str(tmp_path / unit.name.replace("@", "@docs")))
-    assert len(names) == 5
+    assert len(names) == 6
     words = ["systemd-analyze", "verify", "--man=no", *names]
     done = subprocess.run(words, capture_output=True, text=True, timeout=180)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "webcrawl" in line]) == (0, [])

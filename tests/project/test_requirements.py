@@ -72,7 +72,17 @@ def direct(*lists: list[str]) -> list[Requirement]:
 
 USERS = [EXTRAS[name] for name in EXTRAS if name not in ("all", "dev", "docs")]
 """The extras that `all` brings."""
-CONTAINER = ("postgresql", "parquet", "metrics", "traces", "images", "media", "documents", "languages")
+CONTAINER = (
+    "postgresql",
+    "parquet",
+    "metrics",
+    "traces",
+    "service",
+    "images",
+    "media",
+    "documents",
+    "languages",
+)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ _STRING = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
 _SETTING = re.compile(rf"(['\"]NOTIFY['\"]: )(?:{_STRING}|[\[(](?:{_STRING}|[\s,])*[\])])")
 
 _SECRET_SETTING = re.compile(
-    r"pass|secret|token|credential|auth|cookie|key|headers|notify|prox", re.IGNORECASE
+    r"pass|secret|token|credential|auth|cookie|key|headers|notify|prox|webhook", re.IGNORECASE
 )
 _LONGEST_SHOWN = 2_000
 HIDDEN = "(hidden)"

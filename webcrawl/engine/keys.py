@@ -173,6 +173,10 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
     live:dead                      STREAM  messages that cannot be used: stream, id, error, message (JSON)
     wc:requests:<id>               STR     a request for pages at the HTTP API, as JSON, expiring
                                          (webcrawl.service.fetch)
+    wc:webhooks                    HASH  webhook that was added over HTTP -> its URL, filter and secret, as JSON
+                                         (webcrawl.service.hooks)
+    wc:webhooks:<webhook>          STREAM  events that wait for its receiver: id (in the stream of the crawl), event
+                                         (JSON); expiring; consumer group "receiver"
 
 A short queue is its hot list. A long one is its hot list, then its parts in the store, then its outbox. When a hot list
 grows too long it is closed, and new entries go to the outbox, which workers write to the store
@@ -220,6 +224,8 @@ LIVE_URLS, LIVE_DEAD = "live:urls", "live:dead"
 """The streams of the live lane: messages, and messages that cannot be used."""
 REQUESTS = "wc:requests:"
 """The beginning of the keys of requests at the HTTP API."""
+WEBHOOKS = "wc:webhooks"
+"""The key of the webhooks that were added over HTTP."""
 LIVE_GROUP = "live"
 """The consumer group of the workers of the live lane."""
 
@@ -339,6 +345,11 @@ class Keys:
     def patterns(self) -> list[str]:
         """Returns patterns of all keys of this crawl; records of hosts and robots.txt policies are shared."""
         return [f"wc:{{s{shard}}}:c:{self.crawl}:*" for shard in range(self.shards)] + [self.own("*")]
+
+
+def webhook_events(webhook: str) -> str:
+    """Returns the key of the events that wait for a webhook."""
+    return f"{WEBHOOKS}:{webhook}"
 
 
 def job_of(crawl: str) -> str:

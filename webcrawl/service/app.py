@@ -18,6 +18,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import LibraryMissing
 from webcrawl.service import crawls, events, fetch_pages, jobs, queue_urls, read_pages, search_pages
 from webcrawl.service.gate import ServiceGate
+from webcrawl.service.hooks import operations as webhook_operations
 from webcrawl.service.openapi import openapi_document
 from webcrawl.service.operation import Operation, problem_response
 from webcrawl.service.problem import ApiProblem, ProblemKind
@@ -32,6 +33,7 @@ PARTS: Sequence[OperationsOf] = (
     fetch_pages.operations,
     queue_urls.operations,
     events.operations,
+    webhook_operations.operations,
     crawls.operations,
     jobs.operations,
 )

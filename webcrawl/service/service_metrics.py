@@ -42,6 +42,13 @@ QUEUED = Family(
     "URLs that were put into the live lane, by name of the token",
     ("token",),
 )
+DELIVERIES = Family(
+    SERVICE,
+    "webhook_events",
+    "counter",
+    "attempts to deliver an event to a webhook: `delivered` or `failed`; and events that were `given-up`",
+    ("outcome",),
+)
 GAUGES = gauges(
     SERVICE,
     (
@@ -51,7 +58,7 @@ GAUGES = gauges(
     ),
     ("lane_messages", "messages of the live lane that wait or are worked on"),
 )
-FAMILIES = (ANSWERS, SECONDS, STAGE, REFUSALS, QUEUED, *GAUGES.values())
+FAMILIES = (ANSWERS, SECONDS, STAGE, REFUSALS, QUEUED, DELIVERIES, *GAUGES.values())
 """The metrics in the order of the documentation."""
 
 
@@ -72,5 +79,7 @@ def _counted(tally: ServiceTally) -> Iterator[MetricSample]:
         yield MetricSample(REFUSALS, number, labels)
     for token, number in tally.queued.items():
         yield MetricSample(QUEUED, number, (token,))
+    for outcome, number in tally.deliveries.items():
+        yield MetricSample(DELIVERIES, number, (outcome,))
     for name, count in tally.waiting.items():
         yield MetricSample(GAUGES["waiting"], count(), (name,))

@@ -39,6 +39,8 @@ class ServiceTally:
         """Reason and name of the token -> refused requests, or URLs of a busy host."""
         self.queued = Counter[str]()
         """Name of the token -> URLs that were put into the live lane."""
+        self.deliveries = Counter[str]()
+        """Outcome -> attempts to deliver an event to a webhook."""
         self.waiting: dict[str, Callable[[], int]] = {}
         """What waits -> returns how many now."""
         self.traces: RequestTraces | None = None

@@ -136,6 +136,15 @@ TERMINAL = SettingGroup(
         example=["mailtos://user:password@mail.example.com?to=team@example.com"],
     ),
     Setting(
+        "WEBHOOKS",
+        [],
+        "Receivers to which [the service](../guide/webhooks.md) posts finished pages of the live lane: `URL SECRET` or "
+        "`URL SECRET TAG`, or `@file` with one a line. They may have inner addresses. A secret is `whsec_` and 24 to "
+        "64 bytes in base64. All services of an engine need the same.",
+        values=SecretWords(),
+        example=["@/etc/webcrawl/webhooks"],
+    ),
+    Setting(
         "DASHBOARD_URL",
         "",
         "The address of the dashboard, to which notifications link.",

@@ -142,7 +142,7 @@ def _judge_stuck(
 def _stuck_alarm(kind: str, notified: int, untold: int) -> Alarm:
     pages = counted(untold, "more page" if notified else "page")
     what = {
-        "SCHEMA": "whose items are not as their schema says",
+        "SCHEMA": "whose items or fields are not as declared",
         "DOCUMENT": "that no reader can read",
         "DEAD_LETTER": "whose fetch failed for good",
     }.get(kind, "that are stuck")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
+from webcrawl.config.extraction import extract_rules
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import printable
@@ -137,6 +138,7 @@ class Command(StoresCommand):
         from webcrawl.opened import host_named
         from webcrawl.results.exports import changes
         from webcrawl.results.exports.export import export
+        from webcrawl.results.exports.extracted import extracted_fields, with_extracted
         from webcrawl.results.exports.parts import exported_rows
         from webcrawl.stores.objects.registry import location, open_store
         from webcrawl.stores.selection import moment, of_crawl, of_type, since, with_status
@@ -158,6 +160,9 @@ class Command(StoresCommand):
                 form = form._replace(fields={**form.fields, changes.COLUMN: "string"})
             else:
                 rows = form.rows(metadata.scan(host, where=where))
+            if (rules := extract_rules(read(self.settings, "EXTRACT"))) and opts.format != "cc-index":
+                form = form._replace(fields={**form.fields, **extracted_fields(rules)})
+                rows = with_extracted(rows, rules)
             texts = None
             if wanted := [name for name in ("text", "markdown") if getattr(opts, name)]:
                 stored = StoredTexts(opened, self.settings, metadata)

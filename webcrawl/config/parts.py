@@ -52,6 +52,7 @@ ITEM_PIPELINES = {
     "webcrawl.pipelines.language.LanguagePipeline": 280,
     "webcrawl.pipelines.counts.CountsPipeline": 290,
     "webcrawl.pipelines.soft_404.Soft404Pipeline": 295,
+    "webcrawl.pipelines.extraction.ExtractionPipeline": 296,
     "webcrawl.pipelines.near_duplicates.NearDuplicatesPipeline": 300,
     "webcrawl.pipelines.pattern_records.PatternRecordsPipeline": 310,
     "webcrawl.pipelines.dust.DustPipeline": 320,

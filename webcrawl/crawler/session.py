@@ -27,6 +27,7 @@ from webcrawl.config import (
     read,
     slow_requests,
 )
+from webcrawl.config.extraction import extract_rules
 from webcrawl.config.libraries import missing
 from webcrawl.config.private_files import end_privacy, keep_private
 from webcrawl.crawler.components import Components
@@ -35,6 +36,7 @@ from webcrawl.crawler.shared_scope import SharedScope
 from webcrawl.crawler.signals import count_without_tasks
 from webcrawl.crawler.visits import Visits
 from webcrawl.documents.body_writer import BodyBudget
+from webcrawl.documents.html.extraction import Extraction
 from webcrawl.documents.html.outline_process import Outlines
 from webcrawl.documents.mime.reader_processes import Readers
 from webcrawl.documents.mime.sizes import SizeLimits
@@ -84,6 +86,9 @@ class Session(OpenedCrawl):
         self.resolver = Resolver(
             read(settings, "DNS_SERVERS"), timeout=read(settings, "DNS_TIMEOUT"), costs=self.costs
         )
+        self.extraction = self._make_extraction()
+        """The rules of EXTRACT; None without any."""
+        self.structured_data = read(settings, "STRUCTURED_DATA")
         self.outlines = self._make_outlines() if read(settings, "HTML_PROCESS") else None
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         self.proxies = self._make_proxies()
@@ -160,6 +165,12 @@ class Session(OpenedCrawl):
             read(self.settings, "SIMHASH_DISTANCE"),
             enabled=read(self.settings, "DUST"),
         )
+
+    def extract(self, status: int | None, url: str) -> str:
+        """Returns which fields are extracted of a page with this status; see `Extraction.wanted`."""
+        if self.extraction is None or status is None or status // 100 != 2:
+            return ""
+        return self.extraction.wanted(url)
 
     def need_renderer(self) -> Renderer:
         """Returns the crawl's browser, made now if RENDER is empty; raises ConfigurationError."""
@@ -244,6 +255,15 @@ class Session(OpenedCrawl):
             raise missing("RENDER", "scrapy-playwright", "render") from error
         return Renderer(self.settings, self.resolver, self.guard, self.fetch)
 
+    def _make_extraction(self) -> Extraction | None:
+        """Raises ConfigurationError for a selector that cannot be parsed, and for the name of a column."""
+        if not (rules := extract_rules(read(self.settings, "EXTRACT"))):
+            return None
+        from webcrawl.results.exports.extracted import extracted_fields  # SQLAlchemy is slow to import
+
+        extracted_fields(rules)
+        return Extraction(rules)
+
     def _make_outlines(self) -> Outlines:
         return Outlines(
             self.readers.limits,
@@ -254,6 +274,7 @@ class Session(OpenedCrawl):
             page_markdown=self.stores.makes_markdown("page"),
             shares=self.stores.has_signals,
             whole_text=self.stores.makes_text("page"),
+            structured=self.structured_data,
         )
 
     def _make_turns(self) -> Turns:

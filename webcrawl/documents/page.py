@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
+from webcrawl.documents.html.extraction import Extracted
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.html.text import lines_of
 from webcrawl.documents.html.text_shares import TextShares
@@ -26,6 +27,7 @@ _STRUCTURE = {"serializer": plain, "structure": True}
 _UNSTORED = (
     "archived",
     "caching",
+    "extraction_problem",
     "fed_text",
     "fetch_class",
     "links",
@@ -120,6 +122,7 @@ class PageReading:
     shares            how much of its text is in links and in code; if they are wanted
     language_score    the share of the text in the language of the page; None if another was detected, or none
     text_hash         the SimHash of `main_text` or `text`, if it is known; setting either text resets it
+    extracted         the fields of EXTRACT, if a rule is for the page and the page was read
     """
 
     __slots__ = (
@@ -128,6 +131,7 @@ class PageReading:
         "_text",
         "content_language",
         "document",
+        "extracted",
         "frames",
         "is_frame",
         "is_sitemap",
@@ -157,6 +161,7 @@ class PageReading:
         self.shares: TextShares | None = None
         self.language_score: float | None = None
         self.text_hash: int | None = None
+        self.extracted: Extracted | None = None
         self._text: str | Callable[[], str] | None = None
         self._main_text: str | None = None
         self._readable: dict[str, str] = {}
@@ -259,6 +264,7 @@ class _UnstoredFields:
     reading: PageReading
     links: PageOutlinks
     queued_at: datetime | None
+    extraction_problem: str
     fed_text: FedText | None
     recrawl_request: bytes | None
     text_digest: int | None
@@ -311,6 +317,7 @@ class Page(_UnstoredFields):
       links       its links: `PageOutlinks`
       queued_at   when the URL was first queued in its crawl; of all pages in the crawl of a job's iteration
       fed_text    the text for feeds, if TEXT has `feed`
+      extraction_problem  the fields of EXTRACT that it should have and has not, or ""
       recrawl_request   its request, as the frontier stores it; None for a plain GET
       fetch_class       what its fetch is for (webcrawl.policies.traffic)
       text_digest       the XXH3 of its main text, with RECRAWL
@@ -338,6 +345,8 @@ class Page(_UnstoredFields):
     importance         what links to the page are worth when it is fetched, as a multiple of the mean; the row gets the
                        value at the end of the crawl
     soft_404           the page is an error page although its status is 200, or a redirect of an unknown path
+    extracted          its fields by the rules of EXTRACT; None without a rule for the page
+    structured_data    JSON-LD, microdata, RDFa and Open Graph, see `StructuredData`, with STRUCTURED_DATA
     """
 
     url: str
@@ -376,10 +385,13 @@ class Page(_UnstoredFields):
     language_source: str | None = None
     importance: float | None = None
     soft_404: bool = False
+    extracted: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
+    structured_data: dict[str, Any] | None = field(default=None, metadata=_STRUCTURE)
 
     def __post_init__(self) -> None:
         self.final_url = self.final_url or self.url
         self.queued_at = None
+        self.extraction_problem = ""
         self.fed_text = self.recrawl_request = self.text_digest = self.fetch_class = None
         self.caching = None, None, None
         self.release()

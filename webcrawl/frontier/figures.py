@@ -27,6 +27,7 @@ class CrawlFigures:
     `soft_404`: error pages that answered with 200, and redirects of unknown paths.
     `repaired`: damaged documents that were read nevertheless, such as a sitemap with a bare "&".
     `unread`: extra -> pages that were stored but not read, or whose language is not known, without its library.
+    `extracted`: rule of EXTRACT -> pages of which it read the fields. `missing_fields`: field -> such pages without it.
     `noindex`, `noarchive`, `nofollow`: pages whose text, archived body or links were left out because they say so.
     `remarks`: flag in `details.remarks` of rows -> pages, such as `wants_cookies`.
     `rewritten`: number of URLs of links or of the queue that a DUST rule made simpler.
@@ -73,6 +74,8 @@ class CrawlFigures:
     repaired: int
     remarks: dict[str, int]
     unread: dict[str, int]
+    extracted: dict[str, int]
+    missing_fields: dict[str, int]
     noindex: int
     noarchive: int
     nofollow: int
@@ -167,6 +170,9 @@ FEED, LOST_REQUESTS = "feed.", "lost."
 REMARK = "remark."
 """Begins the totals that count the pages with a remark."""
 
+EXTRACTED, MISSING_FIELD = "extracted.", "missing_field."
+"""Begin the totals that count the pages for which a rule of EXTRACT is, and the pages that lack a field."""
+
 UNREAD = "unread."
 """Begins the totals that count the pages that were not read without the library of an extra."""
 
@@ -225,6 +231,8 @@ def _from_totals(totals: dict[str, int]) -> dict[str, Any]:
         "revisits": _named(totals, REVISITS),
         "fetches": _named(totals, FETCHES),
         "unread": _named(totals, UNREAD),
+        "extracted": _named(totals, EXTRACTED),
+        "missing_fields": _named(totals, MISSING_FIELD),
         "failed_start_urls": _failed_start_urls(totals),
         "seconds": round(seconds, 3),
         "pages_per_second": round(pages / seconds, 2) if seconds else 0.0,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from webcrawl.frontier.figures import FETCHES, REMARK, REVISITS
+from webcrawl.frontier.figures import EXTRACTED, FETCHES, MISSING_FIELD, REMARK, REVISITS
 from webcrawl.metrics.families import CRAWL, WORKER, Family, MetricSample
 from webcrawl.metrics.observations import LIVE_BOUNDS, Histogram
 
@@ -108,6 +108,15 @@ COUNTED = (
         "those that were stored, but not read without the library of an extra",
         label="extra",
         prefix="unread.",
+    ),
+    Counted(
+        "extracted_pages",
+        "pages whose fields were read, by the rule of `EXTRACT`",
+        label="rule",
+        prefix=EXTRACTED,
+    ),
+    Counted(
+        "missing_fields", "such pages that lack a field, by the field", label="field", prefix=MISSING_FIELD
     ),
     Counted("items", "items that are no pages, by their class", label="item", prefix="items."),
     _total("archived", "exchanges that were written to the archive"),

@@ -70,6 +70,7 @@ class HtmlProcessMiddleware(SessionComponent):
                     facts=components.read_facts and is_new,
                     simhash=components.read_simhash,
                     texts=components.read_link_texts,
+                    extract=self._session.extract(answer.status, document.url) if is_new else "",
                 )
         except UnreadableDocument as error:
             document.refused = str(error)

@@ -28,10 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class StuckPipeline(SessionComponent):
-    """Stores a row for each page with an item that its schema refuses, or with a document that no reader can read.
+    """Stores a row for each page with an item that its schema refuses, without a field that EXTRACT expects, or with a
+    document that no reader can read.
 
     The row is stored before the page is acknowledged. While the database is unavailable, pages wait here. For a page
-    without errors, the pipeline reads a single attribute.
+    without errors, the pipeline reads two attributes.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -39,8 +40,11 @@ class StuckPipeline(SessionComponent):
         crawler.signals.connect(self.item_dropped, signals.item_dropped)
 
     def process_item(self, item: Any) -> Any:
-        if isinstance(item, Page) and item.processing_error:
-            return self._add_document(item)
+        if isinstance(item, Page):
+            if item.processing_error:
+                return self._add_page(item, "DOCUMENT", item.processing_error)
+            if item.extraction_problem:
+                return self._add_page(item, "SCHEMA", item.extraction_problem)
         return item
 
     async def item_dropped(self, exception: BaseException, response: Response | None) -> None:
@@ -74,8 +78,8 @@ class StuckPipeline(SessionComponent):
         if "_batches" in self.__dict__:
             await self._batches.close(self._pages.close)
 
-    async def _add_document(self, page: Page) -> Page:
-        await self._add(page.url, "DOCUMENT", str(page.processing_error), page.queued_at)
+    async def _add_page(self, page: Page, kind: Kind, reason: str) -> Page:
+        await self._add(page.url, kind, reason, page.queued_at)
         return page
 
     async def _add(self, url: str, kind: Kind, reason: str, queued: datetime | None) -> None:

@@ -66,7 +66,7 @@ def of_pipeline(pipeline: type[Any]) -> ColumnElement[bool]:
 
 _READ = (
     *("MIME_TIMEOUT", "MIME_MEMORY", "DOCUMENT_MAXSIZE", "ROBOTS_META_OBEY", "AI_OPT_OUTS"),
-    *("TEXT_LINKS", "PAGE_RESOURCES"),
+    *("TEXT_LINKS", "PAGE_RESOURCES", "EXTRACT", "STRUCTURED_DATA"),
     *(
         "SIMHASH_DISTANCE",
         "LINKS",

@@ -194,6 +194,8 @@ pages = Table(
     Column("is_date_set", Boolean),
     Column("signals", Structure),
     Column("change_distance", Integer),
+    Column("extracted", Structure),
+    Column("structured_data", Structure),
 )
 """A row for each URL: its latest response, and the outcome of the latest attempt."""
 

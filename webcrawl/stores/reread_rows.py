@@ -23,6 +23,7 @@ READ_FIELDS = (
     *("mime_type", "charset", "length", "truncated", "simhash"),
     *("title", "description", "author", "published_at", "image_url", "canonical_url"),
     *("language", "language_source", "details", "processing_error"),
+    *("extracted", "structured_data"),
 )
 """The columns that reading a body determines."""
 

@@ -79,7 +79,7 @@ _RECRAWL_COLUMNS = (
 
 PAGES = Schema(
     "schema_version",
-    11,
+    12,
     pages,
     fetches,
     host_signals,
@@ -88,6 +88,7 @@ PAGES = Schema(
         9: adding(pages, "new_links", "link_rate"),
         10: adding(pages, "is_date_set"),
         11: adding(pages, "signals", "change_distance"),
+        12: adding(pages, "extracted", "structured_data"),
     },
 )
 

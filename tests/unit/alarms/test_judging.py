@@ -145,7 +145,7 @@ def test_stuck_pages_are_told_by_kind() -> None:
     found = told(readings({"untold": {"SCHEMA": 1, "DOCUMENT": 7}, "times": 8}))
     assert [(alarm.kind, alarm.about, alarm.title) for alarm in found[:2]] == [
         ("STUCK", "DOCUMENT", "7 pages that no reader can read"),
-        ("SCHEMA", "SCHEMA", "1 page whose items are not as their schema says"),
+        ("SCHEMA", "SCHEMA", "1 page whose items or fields are not as declared"),
     ]
 
 

@@ -98,7 +98,7 @@ def test_tables_of_an_older_version_are_refused(new_uri: Callable[[], str], read
         connection.execute(text("UPDATE schema_version SET version = 3"))
     engine.dispose()
     before = tables_of(uri)
-    refusal = r"(crawl\d|\.db).* was written by an older webcrawl: its schema is 3, .* supports 11\. Set METADATA_URI"
+    refusal = r"(crawl\d|\.db).* was written by an older webcrawl: its schema is 3, .* supports 12\. Set METADATA_URI"
     with pytest.raises(StoreError, match=refusal):
         Metadata(uri, read_only=read_only and uri.startswith("sqlite"))
     assert tables_of(uri) == before

@@ -104,7 +104,15 @@ def test_tables_of_version_8_get_the_columns_of_new_links(new_uri: Callable[[], 
     expected = tables_of(uri)
     engine = create_engine(uri)
     with engine.begin() as connection:
-        for column in ("new_links", "link_rate", "is_date_set", "signals", "change_distance"):
+        for column in (
+            "new_links",
+            "link_rate",
+            "is_date_set",
+            "signals",
+            "change_distance",
+            "extracted",
+            "structured_data",
+        ):
             connection.execute(text(f"ALTER TABLE pages DROP COLUMN {column}"))
         connection.execute(text("DROP TABLE host_signals"))
         connection.execute(text("UPDATE schema_version SET version = 8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webcrawl.config.extraction import ExtractRules
 from webcrawl.config.kinds import Choice, Number, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
@@ -34,6 +35,21 @@ READING = SettingGroup(
         "`processing_error`. On macOS there are no such limits.",
         values=Whole(least=256 * 1024 * 1024),
         example=2_147_483_648,
+    ),
+    Setting(
+        "EXTRACT",
+        [],
+        "Rules that [extract fields](../guide/extract-fields.md) of HTML pages into typed columns: a rule, a list of "
+        "rules, or the name of a YAML file with them. A rule has `match`, a regular expression for URLs, and `fields`, "
+        "a dict from names to selectors.",
+        values=ExtractRules(),
+        example=[{"match": "/product/", "fields": {"price": {"type": "float", "select": "css:.price"}}}],
+    ),
+    Setting(
+        "STRUCTURED_DATA",
+        False,
+        "Stores the [structured data](../guide/extract-fields.md#structured-data) of HTML pages in column "
+        "`structured_data`: JSON-LD, microdata, RDFa and Open Graph.",
     ),
     intro="[MIME types](../guide/mime-types.md) describes which types are read, and how. A worker starts one "
     "process for every four cores, at least one, for documents other than HTML.",

@@ -98,6 +98,7 @@ def summary_text(
         _responses(now),
         *_types(now.types),
         *_unread(now.unread),
+        *_extracted(now),
         f"  duplicates  {now.exact_duplicates:,} exact, {now.near_duplicates:,} near",
         f"  URLs        {now.seen_urls:,} seen, {left:,} queued, {counted(now.dead_letters, 'dead letter')}{dropped}",
         *_recrawl(now),
@@ -174,6 +175,15 @@ def _unread(unread: Mapping[str, int]) -> list[str]:
         counted(number, *_UNREAD.get(extra, (extra, extra))) for extra, number in unread.items()
     )
     return [f"  not read    {numbers}; to read them: {install_command(unread)}"]
+
+
+def _extracted(now: CrawlFigures) -> list[str]:
+    """A line about the pages with fields of EXTRACT, and what they lack; none without EXTRACT."""
+    if not now.extracted:
+        return []
+    read = ", ".join(f"{number:,} {rule}" for rule, number in now.extracted.items())
+    lacking = ", ".join(f"{name} in {number:,}" for name, number in now.missing_fields.items())
+    return [f"  fields of   {read}" + (f"; missing: {lacking}" if lacking else "")]
 
 
 def _withheld(now: CrawlFigures) -> list[str]:

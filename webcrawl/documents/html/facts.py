@@ -113,7 +113,7 @@ def describe(
     named = _contents(metas, "name") | _contents(metas, "property")
     elements = search_elements(tree)
     schema = linked_objects(elements.scripts) if elements.scripts else []
-    base = _base(tree, Base(document.url, document.encode))
+    base = page_base(document)
     description = named.get("description") or named.get("og:description")
     part = main_part(tree)
     text = (part.text[:MAX_TEXT] or None) if part else None
@@ -219,7 +219,7 @@ def _image_url(
 ) -> str | None:
     candidates = [*map(named.get, _IMAGES), first_text(schema, "image"), microdata.get("image")]
     for address in candidates:
-        if address and (joined := _joined(base, address)):
+        if address and (joined := joined_url(base, address)):
             return joined
     return None
 
@@ -264,20 +264,22 @@ def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | Non
     return None
 
 
-def _base(tree: LexborHTMLParser, page: Base) -> Base:
-    """Returns the base of the addresses in a page; `page`: that of its own URL."""
+def page_base(document: Document) -> Base:
+    """Returns the base of the addresses in a page."""
+    tree, page = document.html, Base(document.url, document.encode)
     base = tree.head.css_first("base[href]") if tree.head is not None else None
-    url = _joined(page, base.attributes.get("href") or "") if base is not None else None
+    url = joined_url(page, base.attributes.get("href") or "") if base is not None else None
     return page.moved(url) if url else page
 
 
 def _canonical_url(tree: LexborHTMLParser, base: Base) -> str | None:
     """Returns the canonical URL of a <link> in the head; elsewhere it may come from a visitor's comment."""
     node = tree.head.css_first("link[rel~=canonical i][href]") if tree.head is not None else None
-    return _joined(base, node.attributes.get("href") or "") if node is not None else None
+    return joined_url(base, node.attributes.get("href") or "") if node is not None else None
 
 
-def _joined(base: Base, href: str) -> str | None:
+def joined_url(base: Base, href: str) -> str | None:
+    """Returns the URL of an address in a page; None if it is invalid, too long, or not of the web."""
     try:
         joined: str = ada_url.join_url(base.url, base.encoded(href.strip()))
     except ValueError:

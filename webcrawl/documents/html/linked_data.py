@@ -40,7 +40,7 @@ def linked_objects(scripts: Iterable[str]) -> list[LinkedObject]:
     """Returns the objects in `application/ld+json` scripts; scripts that are not JSON have none."""
     objects: list[LinkedObject] = []
     for script in scripts:
-        for written in _objects(_parsed(script)):
+        for written in _objects(parsed_script(script)):
             if len(objects) >= MAX_OBJECTS:
                 return objects
             if (linked_object := _reduced(written)) and linked_object not in objects:
@@ -64,7 +64,8 @@ def cleaned(text: str, limit: int = MAX_CHARS) -> str:
     return clean(" ".join(text[: 4 * limit].split())[:limit].rstrip())
 
 
-def _parsed(script: str) -> Any:
+def parsed_script(script: str) -> Any:
+    """Returns the value of a JSON-LD script; None if it is too long or no JSON."""
     if len(script) > MAX_BYTES:
         return None
     try:

@@ -13,6 +13,7 @@ import msgpack
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import Encode
+from webcrawl.documents.html.extraction import Extracted, extracted, is_extracted
 from webcrawl.documents.html.facts import MAX_AUTHOR, MAX_DESCRIPTION, MAX_TITLE, MAX_URL, HTMLFacts, describe
 from webcrawl.documents.html.link_rows import pack_rows, rows_of
 from webcrawl.documents.html.link_texts import MAX_LINK_TEXT, link_texts, written_links
@@ -25,6 +26,7 @@ from webcrawl.documents.html.links import (
     frame_links,
 )
 from webcrawl.documents.html.script_redirects import script_redirects
+from webcrawl.documents.html.structured_data import StructuredData, is_structured
 from webcrawl.documents.html.text_shares import TextShares
 from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_TEXT, raise_error, trimmed
@@ -63,6 +65,8 @@ class Outline:
     text     the whole text, if facts were requested and there is no main part, or the page is large
     simhash  of the main part, or of the whole text; on request, and if there are enough words
     link_rows  the rows of its links, packed; on request
+    extracted  the fields of EXTRACT, if any were requested
+    structured  the structured data of the page, if facts were requested with it
     """
 
     metas: list[Attributes]
@@ -72,6 +76,8 @@ class Outline:
     text: str | None = None
     simhash: int | None = None
     link_rows: bytes | None = None
+    extracted: Extracted | None = None
+    structured: dict[str, Any] | None = None
 
 
 def make_outline(
@@ -86,12 +92,15 @@ def make_outline(
     page_markdown: bool = False,
     shares: bool = False,
     whole_text: bool = False,
+    extract: str = "",
+    structured: bool = False,
 ) -> Outline:
     """Returns the outline of an HTML document. HtmlPipeline needs `facts`, NearDuplicatesPipeline also `simhash`.
 
     `texts`, `text_links`: see `links_of`. `link_rows`: the rows of its links are included. `markdown`, `page_markdown`,
     `shares`: facts have them.
-    `whole_text`: the text is included although there is a main part.
+    `whole_text`: the text is included although there is a main part. `extract`: see `Extraction.wanted`.
+    `structured`: the structured data are included, if the facts are.
     """
     links, rows = None, None
     if link_rows:
@@ -100,6 +109,8 @@ def make_outline(
     metas, frames = document.metas, frame_links(document)
     if links is not None:  # else the elements of a large page were in memory while its text is made
         document.forget(only_elements=True)
+    fields = extracted(document, extract) if extract else None
+    data = StructuredData(document).as_dict() if structured and facts else None
     described, whole, number = None, None, None
     if facts:
         described = describe(
@@ -113,7 +124,7 @@ def make_outline(
         whole = text if not described.main_text else described.text if whole_text else None
     if links is None:
         links = _last_links(document, texts=texts, text_links=text_links)
-    return Outline(metas, links, frames, described, whole, number, rows)
+    return Outline(metas, links, frames, described, whole, number, rows, fields, data)
 
 
 def link_rows_of(document: Document, *, text_links: bool) -> bytes:
@@ -191,6 +202,8 @@ def pack(outline: Outline) -> bytes:
         outline.text,
         outline.simhash,
         outline.link_rows,
+        outline.extracted,
+        outline.structured,
     )
     try:
         return bytes(msgpack.packb(plain, datetime=True))
@@ -209,7 +222,7 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
         raise ValueError(f"not an outline: {error}") from error
     raise_error(plain)
     try:
-        metas, links, frames, facts, text, simhash, rows = plain
+        metas, links, frames, facts, text, simhash, rows, fields, structured = plain
         urls, nofollow, canonical, base, malformed, link_words = links
         described = None
         if facts:
@@ -220,7 +233,8 @@ def unpack(data: bytes | bytearray, document: Document) -> Outline:
             case [list(parts)]:
                 urls = ManyLinks(parts)
         joined = PageLinks(urls, nofollow, canonical, base, malformed, texts=link_words)
-        outline = Outline(metas, joined, frames, described, text, simhash, rows)
+        read = None if fields is None else Extracted(*fields)
+        outline = Outline(metas, joined, frames, described, text, simhash, rows, read, structured)
     except Exception as error:
         raise ValueError(f"not an outline: {error}") from error
     if not _is_valid(outline):
@@ -244,6 +258,8 @@ def _is_valid(outline: Outline) -> bool:
         and isinstance(outline.link_rows, bytes | None)
         and (outline.simhash is None or type(outline.simhash) is int and 0 <= outline.simhash < 2**64)
         and (outline.facts is None or _are_facts(outline.facts))
+        and (outline.extracted is None or is_extracted(outline.extracted))
+        and (outline.structured is None or is_structured(outline.structured))
     )
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import msgpack
 from cachetools import FIFOCache
@@ -148,10 +149,12 @@ class Outlines:
         page_markdown: bool = False,
         shares: bool = False,
         whole_text: bool = False,
+        structured: bool = False,
     ) -> None:
         """`readers` make the outlines of slow large pages, and charge sites for all pages.
 
-        `text_links`, `link_rows`, `markdown`, `page_markdown`, `shares`, `whole_text`: see `make_outline`.
+        `text_links`, `link_rows`, `markdown`, `page_markdown`, `shares`, `whole_text`, `structured`: see
+        `make_outline`.
         """
         self._limits = limits
         self._always = {
@@ -160,6 +163,7 @@ class Outlines:
             "markdown": markdown,
             "page_markdown": page_markdown,
             "shares": shares,
+            "structured": structured,
         }
         self._whole_text = whole_text
         self._readers = readers
@@ -175,13 +179,13 @@ class Outlines:
         self._has_started = False
 
     async def read(
-        self, document: Document, *, facts: bool, simhash: bool, texts: bool = False
+        self, document: Document, *, facts: bool, simhash: bool, texts: bool = False, extract: str = ""
     ) -> Outline | None:
         """Returns the outline of an HTML document, see `make_outline`; None when there is no process.
 
         Raises UnreadableDocument, and OSError when the body cannot be read.
         """
-        wanted = {"facts": facts, "simhash": simhash, "texts": texts, **self._always}
+        wanted = {"facts": facts, "simhash": simhash, "texts": texts, "extract": extract, **self._always}
         if self._readers is None or len(document) <= BYTES:
             return await self._ask(document, _message(document, wanted | {"whole_text": self._whole_text}))
         with self._readers.aside(document):
@@ -190,7 +194,7 @@ class Outlines:
                 outline = await self._read_large(document, wanted, self._readers)
                 return links.hold(outline, len(outline.links.links))
 
-    async def _read_large(self, document: Document, wanted: dict[str, bool], readers: Readers) -> Outline:
+    async def _read_large(self, document: Document, wanted: dict[str, Any], readers: Readers) -> Outline:
         """Reads a large page in the process of all other pages, or else in a reader process."""
         if len(document) <= large_outline.MOST_SHARED_BYTES:
             outline = await self._read_shared(document, wanted)
@@ -199,7 +203,7 @@ class Outlines:
         unpacked = partial(unpack, document=document)
         return await readers.ask(large_outline.READER, document, unpacked, arguments=wanted)
 
-    async def _read_shared(self, document: Document, wanted: dict[str, bool]) -> Outline | None:
+    async def _read_shared(self, document: Document, wanted: dict[str, Any]) -> Outline | None:
         """Reads a large page in the process of all other pages; returns None if it must be read elsewhere."""
         async with self._allowance.turn:
             if not self._allowance.is_enough():
@@ -361,7 +365,7 @@ class Outlines:
                 question.resolve(None)
 
 
-def _message(page: Document, wanted: dict[str, bool]) -> bytes:
+def _message(page: Document, wanted: dict[str, Any]) -> bytes:
     """Returns the question of a page; `wanted`: the keyword arguments of `make_outline`."""
     question, body = msgpack.packb((page.charset, page.mime_type, page.url, wanted)), page.body
     return child_process.question(question, len(body)) + body

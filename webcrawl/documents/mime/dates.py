@@ -15,10 +15,18 @@ _IN_PATH = re.compile(r"/((?:19|20)\d\d)/(0[1-9]|1[0-2])/(0[1-9]|[12]\d|3[01])(?
 
 
 def read_date(text: str | None) -> datetime | None:
+    """Returns when something was published: a `written_date` that is neither before 1900 nor in the future, or None."""
+    moment = written_date(text)
+    # one day more: the author may live where tomorrow has begun
+    if moment is None or not _EARLIEST <= moment <= datetime.now(UTC) + timedelta(days=1):
+        return None
+    return moment
+
+
+def written_date(text: str | None) -> datetime | None:
     """Returns a time in UTC; a day means its midnight, and a time without zone is in UTC.
 
-    Understands ISO 8601, "2024/5/17", RFC 2822 and "May 17, 2024". Returns None for other texts, and for times before
-    1900 or in the future.
+    Understands ISO 8601, "2024/5/17", RFC 2822 and "May 17, 2024". Returns None for other texts.
     """
     text = " ".join((text or "")[: 2 * _MAX_CHARS].split())
     if not 6 <= len(text) <= _MAX_CHARS or not any(letter.isdigit() for letter in text):
@@ -31,8 +39,7 @@ def read_date(text: str | None) -> datetime | None:
         except (ValueError, OverflowError):
             continue
         if moment is not None:
-            # one day more: the author may live where tomorrow has begun
-            return moment if _EARLIEST <= moment <= datetime.now(UTC) + timedelta(days=1) else None
+            return moment
     return None
 
 

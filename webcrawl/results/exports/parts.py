@@ -50,8 +50,8 @@ FIELDS: Mapping[str, str] = {
 """The columns of table `pages` and `origin`, with types that all formats share.
 
 The types are string, int32, int64, double, boolean, time (UTC, microseconds) and json, with " not null" after those of
-fields that are never empty. `host` is the reversed host as in the tables of links, `origin` what table `pages` has as
-`host`.
+fields that are never empty. Fields of EXTRACT may also be strings, a list of texts. `host` is the reversed host as in
+the tables of links, `origin` what table `pages` has as `host`.
 """
 _UNSIGNED = tuple(column.name for column in pages.columns if isinstance(column.type, Unsigned64))
 
@@ -139,6 +139,7 @@ def arrow_schema(fields: Mapping[str, str]) -> Any:
         "boolean": arrow.bool_(),
         "time": arrow.timestamp("us", tz="UTC"),
         "json": arrow.string(),
+        "strings": arrow.list_(arrow.string()),
     }
     return arrow.schema(
         [
@@ -192,7 +193,7 @@ class CsvPart(ExportPart):
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            flat = _flat(row, self._fields)
+            flat = _flat(row, self._fields, as_json=("json", "strings"))
             self._writer.writerow([harmless(plain(flat[name])) for name in self._fields])
 
     def close(self) -> None:
@@ -202,11 +203,11 @@ class CsvPart(ExportPart):
 FORMATS: Mapping[str, type[ExportPart]] = {"parquet": ParquetPart, "jsonl": JsonLinesPart, "csv": CsvPart}
 
 
-def _flat(row: Row, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Returns a row with JSON values as text."""
+def _flat(row: Row, fields: Mapping[str, str], as_json: Sequence[str] = ("json",)) -> dict[str, Any]:
+    """Returns a row whose values of the kinds `as_json` are JSON text."""
     return {
         name: json.dumps(row[name], ensure_ascii=False)
-        if kind == "json" and row[name] is not None
+        if kind in as_json and row[name] is not None
         else row[name]
         for name, kind in fields.items()
     }

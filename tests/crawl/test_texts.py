@@ -284,3 +284,59 @@ def test_killed_crawl_has_the_text_of_every_stored_page(start_crawl: StartCrawl,
     result = other.wait()
     assert {row["crawl"] for row in result.rows()} == {"again"}
     assert duckdb.sql(f"SELECT url, crawl, text FROM {table} ORDER BY ALL").fetchall() == rows
+
+
+def test_export_as_wat_files(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Path) -> None:
+    web, result = crawled
+    data = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
+    words = ("export", "-o", str(tmp_path / "wat"), "--format", "wat", *data)
+    for options in ((), ("--force",)):
+        done = scrapy(*words, *options, timeout=60, status=0)
+        assert " records in 1 file: " in done.stdout and done.stderr == ""
+    (path,) = (tmp_path / "wat").glob("*.warc.wat.gz")
+    check(path)
+    (warc,) = (result.data_dir / "warc").glob("*.warc.gz")
+    originals = {}
+    with warc.open("rb") as file:
+        records = ArchiveIterator(file)
+        for record in records:
+            originals[record.rec_headers["WARC-Record-ID"]] = record, record.content_stream().read()
+    kinds = set()
+    with path.open("rb") as file:
+        info, *metadata = [
+            (dict(record.rec_headers.headers), record.content_stream().read())
+            for record in ArchiveIterator(file)
+        ]
+    assert info[0]["WARC-Type"] == "warcinfo" and len(metadata) == len(originals)
+    assert str(len(metadata)) in done.stdout
+    for headers, block in metadata:
+        assert (headers["WARC-Type"], headers["Content-Type"]) == ("metadata", "application/json")
+        original, payload = originals[headers["WARC-Refers-To"]]
+        wat = json.loads(block)
+        container, envelope = wat["Container"], wat["Envelope"]
+        assert container["Filename"] == warc.name
+        stored = dict(original.rec_headers.headers)
+        assert envelope["WARC-Header-Metadata"] == stored
+        about = envelope["Payload-Metadata"]
+        assert about["Actual-Content-Length"] == stored["Content-Length"]
+        (member,) = (
+            record
+            for record in FastIterator(warc.open("rb"))
+            if record.headers["WARC-Record-ID"] == headers["WARC-Refers-To"]
+        )
+        assert container["Offset"] == str(member.stream_pos)
+        kinds |= about.keys()
+        if response := about.get("HTTP-Response-Metadata"):
+            assert response["Response-Message"]["Status"] == original.http_headers.get_statuscode()
+            assert response["Entity-Length"] == str(len(payload))
+        if stored.get("WARC-Target-URI") == web.url(SITE, "/a") and response:
+            assert response["HTML-Metadata"] == {
+                "Head": {"Title": "An article"},
+                "Links": [
+                    {"path": "A@/href", "url": "/", "text": "menu"},
+                    {"path": "A@/href", "url": "/a", "text": "a link"},
+                    {"path": "A@/href", "url": "/a", "text": "2"},
+                ],
+            }
+    assert kinds >= {"HTTP-Request-Metadata", "HTTP-Response-Metadata", "WARC-Info-Metadata"}
+    assert "leave out --text" in scrapy(*words, "--text", status=2).stderr

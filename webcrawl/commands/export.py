@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 20
 _TABLES = ("links", "texts")
-_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wacz", *_TABLES)
+_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wat", "wacz", *_TABLES)
 _NOT_PACKED = ("partition", "host", "since", "changed-since", "status", "type", "markdown")
 """The options that choose rows or columns, which a WACZ file has not."""
 
@@ -80,6 +80,10 @@ class Command(StoresCommand):
             raise UsageError("--title is for --format wacz")
         if opts.format == "wacz":
             self._pack(opened, opts)
+            return
+        if opts.format == "wat":
+            wat = await asyncio.to_thread(_export_wat, opened, opts, asyncio.get_running_loop())
+            _report_rows(*wat, "record")
             return
         if opts.format in _TABLES:
             _report_rows(*_export_table(opened, opts))
@@ -201,8 +205,39 @@ def _export_table(opened: OpenedCrawl, opts: argparse.Namespace) -> tuple[dict[s
     return manifest, store.uri()
 
 
-def _report_rows(manifest: Mapping[str, Any], uri: str) -> None:
-    print(f"{counted(manifest['rows'], 'row')} in {counted(len(manifest['files']), 'file')}: {uri}")
+def _export_wat(
+    opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
+) -> tuple[dict[str, Any], str]:
+    """Exports WAT files; returns the manifest, and the location of the export."""
+    from webcrawl.crawler.pages.wat_pages import WatPages
+    from webcrawl.results.exports import wacz, wat
+    from webcrawl.results.exports.export import store_export
+    from webcrawl.stores.archive import archive_to_read
+    from webcrawl.stores.bodies import Bodies
+    from webcrawl.stores.objects.registry import location, open_store
+
+    if unused := [f"--{name}" for name in (*_NOT_PACKED, "text") if getattr(opts, name.replace("-", "_"))]:
+        raise UsageError(f"--format wat has all records of a crawl: leave out {', '.join(unused)}")
+    stores = opened.stores
+    store = open_store(location(opts.output), "--output", stores.object_stores)
+    wacz.check_archive(stores)
+    archive = archive_to_read(stores)
+    files = wat.warc_files(archive, opts.crawl)
+    pages = WatPages(opened.readers, loop)
+    manifest = store_export(
+        store,
+        lambda folder, stamp: wat.write_wat(files, Bodies(archive, opened.fetch), pages.read, folder),
+        {"source": str(stores.pages), "format": opts.format},
+        force=opts.force,
+    )
+    if pages.unread:
+        unread = counted(pages.unread, "HTML page")
+        print(f"{unread} could not be read, such as {printable(pages.problem)}", file=sys.stderr)
+    return manifest, store.uri()
+
+
+def _report_rows(manifest: Mapping[str, Any], uri: str, noun: str = "row") -> None:
+    print(f"{counted(manifest['rows'], noun)} in {counted(len(manifest['files']), 'file')}: {uri}")
 
 
 def _usual_format() -> str:

@@ -104,7 +104,8 @@ def store_export(
     }
     write_manifest(store, manifest)
     for file in old.get("files", ()):
-        store.delete(file["name"])
+        if file["name"] not in counts:
+            store.delete(file["name"])
     return manifest
 
 

@@ -24,6 +24,7 @@ USES = {
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
     "search": ("tantivy", "from webcrawl.search.schema import tantivy; tantivy()"),
     "mine": ("duckdb", "from webcrawl.mining.libraries import check_libraries; check_libraries()"),
+    "clusters": ("rensa", "from webcrawl.clusters.minhash import rensa; rensa()"),
     "graph": ("duckdb", "from webcrawl.graph.libraries import duckdb; duckdb()"),
     "metrics": (
         "prometheus_client",

@@ -1,4 +1,4 @@
-"""`scrapy copies FILE|URL`: finds the pages of a crawl with the text of a document, or with a part of the text."""
+"""`scrapy copies`: finds the pages with the text of a document, or with a part of it, or clusters of similar pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from webcrawl.search.searching import Search
     from webcrawl.stores.metadata import Metadata
 
-_LEAST = 10.0
+_LEAST, _LEAST_SIMILAR = 10.0, 40.0
+_ONE_DOCUMENT = ("limit", "json", "index")
+_CLUSTERS_ONLY = ("output", "crawl", "force")
 _LIMIT = 20
 _PASSAGES = 3
 _LONGEST = 200
@@ -31,33 +33,53 @@ _LONGEST = 200
 class Command(StoresCommand):
     """Reads the index and the stores; needs no engine, and sends no request."""
 
-    usage = "[options] <file or URL of a page of the crawl>"
-    summary = "Find pages with the text of a document"
+    usage = "[options] <file or URL of a page of the crawl>, or --clusters [<folder or URI with texts in Parquet> ...]"
+    summary = "Find pages with a text, or clusters of pages"
     description = (
-        "Find pages that have the text of a document, or a part of it, in the index of `scrapy search`"
+        "Find pages that have the text of a document, or a part of it, in the index of `scrapy search`; or put all "
+        "pages with a stored text into clusters of near-duplicates"
     )
     options = (
         option(
             "--least",
-            "the least share of the text that a page must have, by default 10",
+            "the least share of the text that a page must have, by default 10; with --clusters the least share of "
+            "common phrases of two pages, by default 40",
             type=float,
-            default=_LEAST,
             metavar="PERCENT",
         ),
-        option("--limit", "pages to print, by default 20", type=int, default=_LIMIT),
+        option("--limit", "pages to print, by default 20", type=int),
         flag("--json", "print JSON lines, with all passages"),
         INDEX_FOLDER,
+        flag(
+            "--clusters", "write a table with the cluster of each page, from TEXT = parquet or these folders"
+        ),
+        option("-o --output", "with --clusters, folder or URI of the table; by default DATA_DIR/clusters"),
+        option("--crawl", "with --clusters, only the texts of this crawl; by default those of all crawls"),
+        flag("--force", "with --clusters, replace an existing table"),
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        if opts.least is not None and not 0 < opts.least <= 100:
+            raise UsageError("--least takes a share from 0 to 100")
+        if unused := [f"--{name}" for name in _unused(opts) if getattr(opts, name, None)]:
+            with_clusters = "takes no" if opts.clusters else "is needed for"
+            raise UsageError(f"--clusters {with_clusters} {', '.join(unused)}")
+        if opts.clusters:
+            _write_clusters(opened, args, opts)
+        else:
+            await self._find(opened, args, opts)
+
+    async def _find(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.config import read
         from webcrawl.documents.mime.language import detected
         from webcrawl.search.copies import copies_of, unstored
         from webcrawl.search.folder import updated_at
         from webcrawl.search.searching import Search
 
-        if len(args) != 1 or not 0 < opts.least <= 100 or opts.limit < 1:
-            raise UsageError("give one file or URL, a share from 0 to 100, and a limit of 1 or more")
+        limit = _LIMIT if opts.limit is None else opts.limit
+        if len(args) != 1 or limit < 1:
+            raise UsageError("give one file or URL, and a limit of 1 or more")
+        least = _LEAST if opts.least is None else opts.least
         bits = read(self.settings, "SIMHASH_DISTANCE")
         folder = index_folder(opened, opts)
         if updated_at(folder) is None and (await made_index(opened, self.settings, folder, opts)).is_stopped:
@@ -66,11 +88,11 @@ class Command(StoresCommand):
         search = Search(folder)
         with opened.metadata() as metadata:
             url, text = await self._text(opened, search, metadata, args[0])
-            copies = copies_of(search, text, detected(text), least=opts.least / 100, bits=bits, leave_out=url)
+            copies = copies_of(search, text, detected(text), least=least / 100, bits=bits, leave_out=url)
             others = [page for page in unstored(metadata, text, bits=bits) if page[0] != url]
-        for copy in copies[: opts.limit]:
+        for copy in copies[:limit]:
             print(_json(copy) if opts.json else _lines(copy))
-        for other, distance in others[: opts.limit]:
+        for other, distance in others[:limit]:
             print(_unstored(other, distance, as_json=opts.json))
         print(f"{counted(len(copies) + len(others), 'page')}.", file=sys.stderr)
 
@@ -100,6 +122,46 @@ class Command(StoresCommand):
         if not page_text.text:
             raise StoreError(f"{path} ({media.mime_type}) has no text")
         return None, page_text.text
+
+
+def _unused(opts: argparse.Namespace) -> tuple[str, ...]:
+    return _ONE_DOCUMENT if opts.clusters else _CLUSTERS_ONLY
+
+
+def _write_clusters(opened: OpenedCrawl, folders: list[str], opts: argparse.Namespace) -> None:
+    from webcrawl.clusters.clustering import Clustered, write_clusters
+    from webcrawl.results.exports.export import store_export
+    from webcrawl.stores.objects.registry import location, open_store
+    from webcrawl.stores.tables.store import parquet_files
+    from webcrawl.stores.tables.texts import text_files
+
+    classes = opened.stores.object_stores
+    openers = [] if folders else text_files(opened.stores)
+    for folder in folders:
+        store = open_store(location(folder), "--clusters", classes, check=False)
+        if not (files := parquet_files(store)):
+            raise StoreError(f"--clusters: no Parquet files are in {store.uri()}")
+        openers += files
+    if not openers:
+        raise StoreError(f"no texts are stored in {opened.stores.tables}: crawl with TEXT = 'parquet'")
+    output = open_store(
+        location(opts.output or str(opened.stores.data_dir / "clusters")), "--output", classes
+    )
+    least = _LEAST_SIMILAR if opts.least is None else opts.least
+    clustered: list[Clustered] = []
+
+    def written(folder: Path, stamp: str) -> dict[str, int]:
+        path = folder / f"clusters-{stamp}.parquet"
+        clustered.append(write_clusters(openers, path, least=least / 100, crawl=opts.crawl))
+        return {path.name: clustered[0].pages}
+
+    about = {"source": folders or [opened.stores.tables], "least": least, "crawl": opts.crawl}
+    store_export(output, written, about, force=opts.force)
+    pages, clusters, in_clusters = clustered[0]
+    print(
+        f"{counted(pages, 'page')}: {counted(in_clusters, 'page')} in {counted(clusters, 'cluster')} of similar "
+        f"pages. {output.uri()}"
+    )
 
 
 def _page(opened: OpenedCrawl, search: Search, name: str) -> tuple[str, str]:

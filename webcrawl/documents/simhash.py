@@ -132,13 +132,22 @@ def _powers(count: int) -> tuple[Numbers, Numbers]:
     return powers[0], powers[1][1:]
 
 
-def _shingles(words: Numbers) -> Numbers:
-    """Returns a hash of every two adjacent words, computed from the hashes of the words.
+def hashed_shingles(text: str, size: int) -> Numbers:
+    """Returns a hash of every `size` adjacent words of a text; of all its words, if it has fewer."""
+    words = _word_hashes(text)
+    return _shingles(words, min(size, len(words))) if len(words) else words
+
+
+def _shingles(words: Numbers, size: int = 2) -> Numbers:
+    """Returns a hash of every `size` adjacent words, computed from the hashes of the words.
 
     A polynomial keeps the order of the words; the finalizer of MurmurHash3 spreads the result over all bits.
     """
-    mixed = words[:-1] * np.uint64(_BASE)
-    mixed += words[1:]
+    count = len(words) - size + 1
+    mixed = words[:count].copy()
+    for number in range(1, size):
+        mixed *= np.uint64(_BASE)
+        mixed += words[number : number + count]
     for factor in (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)):
         mixed ^= mixed >> np.uint64(33)
         mixed *= factor

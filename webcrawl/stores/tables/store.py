@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from webcrawl.documents.disk import occupied, prepare
 from webcrawl.errors import StoreError, StoreUnavailable, brief
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.spooled_archive import CLOSE_SECONDS
 from webcrawl.stores.tables.journal import SUFFIX, Journal, Make, finish_journals, journal_path
 from webcrawl.stores.uploads import Uploads
@@ -204,6 +206,25 @@ class TableFile:
     def _damaged(self, error: Exception) -> StoreError:
         why = brief(error).rstrip(".")
         return StoreError(f"{self.name} cannot be read: {why}. Move it away to leave it out")
+
+
+def parquet_files(store: ObjectStore) -> list[Callable[[], TableFile]]:
+    """Returns functions that open the Parquet files of a store, by name, also those in folders of partitions.
+
+    Names that begin with "_" or "." are left out, as other readers do.
+    """
+    names = [
+        item
+        for item in store.objects()
+        if item.name.endswith(SUFFIX) and not any(part[0] in "_." for part in item.name.split("/"))
+    ]
+    return [partial(_opened, store, *item) for item in sorted(names)]
+
+
+def _opened(store: ObjectStore, name: str, size: int) -> TableFile:
+    if store.folder is not None:
+        return TableFile(str(store.folder / name), store.folder / name)
+    return TableFile(store.uri(name), ObjectFile(store, name, size))
 
 
 def table_location(config: StoreConfig, uri: str) -> tuple[Path, dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,9 @@ from webcrawl.documents.payload import StoredText
 from webcrawl.documents.values import clean
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile, ObjectStore
-from webcrawl.stores.tables.journal import SUFFIX, JournalReader, finish_journals
+from webcrawl.stores.tables.journal import JournalReader, finish_journals
 from webcrawl.stores.tables.parquet import ascending, parquet_writer, pyarrow
-from webcrawl.stores.tables.store import TableFile, TableFormat, TableStore, table_location
+from webcrawl.stores.tables.store import TableFile, TableFormat, TableStore, parquet_files, table_location
 from webcrawl.stores.warc.files import prefix_of
 from webcrawl.urls.reversed_hosts import reversed_host
 
@@ -121,14 +120,7 @@ def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
     folder = store.folder or spool_of(config, config.tables)
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         finish_journals(folder, make_table)
-    names = [item for item in store.objects() if item.name.endswith(SUFFIX) and "/" not in item.name]
-    return [partial(_opened, store, *item) for item in sorted(names) if not item.name.startswith(("_", "."))]
-
-
-def _opened(store: ObjectStore, name: str, size: int) -> TableFile:
-    if store.folder is not None:
-        return TableFile(str(store.folder / name), store.folder / name)
-    return TableFile(store.uri(name), ObjectFile(store, name, size))
+    return parquet_files(store)
 
 
 def make_table(journal: Path, path: Path) -> bool:

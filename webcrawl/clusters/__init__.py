@@ -1,0 +1,1 @@
+"""Clusters of near-duplicates: pages whose texts share most of their words, within a crawl and across crawls."""

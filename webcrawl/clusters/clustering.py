@@ -1,0 +1,133 @@
+"""Puts pages with similar texts into clusters, and writes these as a table; docs/guide/duplicates.md explains it.
+
+Memory: 24 bytes for each page, the texts of a row group, and what DuckDB takes. On disk: about 2 KB for each page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from webcrawl.clusters.workspace import ClusterWorkspace, Pair
+from webcrawl.errors import StoreError
+from webcrawl.results.exports.parts import NOT_NULL, ParquetPart
+from webcrawl.stores.tables.parquet import pyarrow
+from webcrawl.stores.tables.store import TableFile
+from webcrawl.urls.reversed_hosts import reversed_host
+
+FIELDS: Mapping[str, str] = {
+    name: kind + NOT_NULL
+    for name, kind in {
+        "url": "string",
+        "crawl": "string",
+        "host": "string",
+        "cluster_id": "int64",
+        "size": "int64",
+        "representative": "string",
+        "is_representative": "boolean",
+    }.items()
+}
+"""The columns of the table, with types as in exports; docs/reference/duplicates.md explains them."""
+_TIMES = ("fetched_at", "read_at")
+_COLUMNS = ("url", "text", "crawl", *_TIMES)
+_ROWS_AT_ONCE = 2_000
+
+
+class Clustered(NamedTuple):
+    """The numbers of pages, of clusters of two pages or more, and of the pages in these."""
+
+    pages: int
+    clusters: int
+    in_clusters: int
+
+
+def write_clusters(
+    openers: Sequence[Callable[[], TableFile]], path: Path, *, least: float, crawl: str | None = None
+) -> Clustered:
+    """Writes the clusters of the texts in Parquet files to a Parquet file, with a row for each page of each crawl.
+
+    Of a page that a crawl has stored several times, the last text counts. `least`: the least Jaccard similarity of two
+    texts that are put into the same cluster. `crawl`: only its texts. Working files are in the folder of `path`.
+    Raises StoreError, also for files without the columns url and text.
+    """
+    with ClusterWorkspace(path.parent) as workspace:
+        for opener in openers:
+            for rows in _texts(opener(), crawl):
+                workspace.add(rows)
+        workspace.compare(least)
+        labels = components(workspace.documents(), workspace.similar)
+        part = ParquetPart(path, FIELDS)
+        for batch in workspace.clusters(labels):
+            part.write(list(_rows(batch)))
+        part.close()
+    sizes = np.unique(labels, return_counts=True)[1]
+    large = sizes[sizes > 1]
+    return Clustered(len(labels), len(large), int(large.sum()))
+
+
+def components(documents: int, pairs: Callable[[], Iterable[Pair]]) -> NDArray[np.int64]:
+    """Returns for each document the least document that pairs connect it with, in any number of steps.
+
+    `pairs` is called several times, because they may be more than the memory takes.
+    """
+    labels = np.arange(documents)
+    is_changed = True
+    while is_changed:
+        before = labels.copy()
+        for first, second in pairs():
+            own, other = labels[first], labels[second]
+            least = np.minimum(own, other)
+            np.minimum.at(labels, own, least)
+            np.minimum.at(labels, other, least)
+        while ((further := labels[labels]) != labels).any():
+            labels = further
+        is_changed = bool((labels != before).any())
+    return labels
+
+
+def _texts(file: TableFile, crawl: str | None) -> Iterator[Any]:
+    """Yields the texts of a file as Arrow tables with the columns of `ClusterWorkspace.add`."""
+    arrow = pyarrow()
+    for group in file.groups:
+        rows = file.read(group, _COLUMNS)
+        if missing := {"url", "text"} - {*rows.column_names}:
+            raise StoreError(f"{file.name} is no table of texts: it has no column {min(missing)}")
+        columns = {name: _column(rows, name) for name in _COLUMNS}
+        table = arrow.table(columns).filter(arrow.compute.is_valid(columns["text"]))
+        if crawl is not None:
+            table = table.filter(arrow.compute.equal(table["crawl"], crawl))
+        for start in range(0, len(table), _ROWS_AT_ONCE):
+            yield table.slice(start, _ROWS_AT_ONCE)
+
+
+def _column(rows: Any, name: str) -> Any:
+    """Returns a column; one that the file lacks is that of a single crawl, and of no time."""
+    arrow, is_time = pyarrow(), name in _TIMES
+    if name not in rows.column_names:
+        return arrow.array([0 if is_time else ""] * len(rows), arrow.int64() if is_time else arrow.string())
+    if is_time:
+        return rows[name].cast(arrow.timestamp("us", tz="UTC")).cast(arrow.int64()).fill_null(0)
+    return (
+        rows[name].cast(arrow.string()) if name == "text" else rows[name].cast(arrow.string()).fill_null("")
+    )
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any]]:
+    for url, crawl, first_url, first_crawl, size in zip(
+        *(column.to_pylist() for column in batch.columns), strict=True
+    ):
+        digest = xxh3_64_intdigest(f"{first_url}\0{first_crawl}".encode("utf-8", "replace"))
+        yield {
+            "url": url,
+            "crawl": crawl,
+            "host": reversed_host(url),
+            "cluster_id": digest - (1 << 64) if digest >= 1 << 63 else digest,
+            "size": size,
+            "representative": first_url,
+            "is_representative": (url, crawl) == (first_url, first_crawl),
+        }

@@ -1,0 +1,174 @@
+"""The signatures and bands of texts as tables of DuckDB, in a temporary file that may be larger than the memory.
+
+readings   a row for each stored text: number (its place in the input), url, crawl, fetched_at and read_at in
+           microseconds since 1970, and signature (the bytes of its numbers)
+bands      for each text and band: the hash of the band, and the number of the text
+documents  the last reading of each page of a crawl: document (from 0, by time of the fetch, then by URL), and the
+           columns of `readings`
+pairs      pairs of documents that share a band: first, second
+similar_pairs  those whose signatures are similar
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webcrawl.clusters.minhash import BANDS, HASHES, bands, signatures, similarities
+from webcrawl.config.libraries import optional
+from webcrawl.config.memory import usual_memory
+from webcrawl.errors import StoreError, brief
+from webcrawl.stores.tables.parquet import pyarrow
+
+NEIGHBOURS = 8
+"""A document is compared with the first document of each of its bands, and with the last so many before it.
+
+So the work grows with the documents, also if thousands have the same text.
+"""
+_BATCH = 20_000
+
+Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The first and the second documents of pairs."""
+
+_TABLES = """
+CREATE TABLE readings(
+    number BIGINT, url TEXT, crawl TEXT, fetched_at BIGINT, read_at BIGINT, signature BLOB
+);
+CREATE TABLE bands(hash BIGINT, number BIGINT);
+CREATE TABLE similar_pairs(first BIGINT, second BIGINT);
+"""
+_DOCUMENTS = """
+CREATE TABLE documents AS
+SELECT row_number() OVER (ORDER BY fetched_at, url, crawl) - 1 AS document, * FROM (
+    FROM readings QUALIFY row_number() OVER (
+        PARTITION BY url, crawl ORDER BY fetched_at DESC, read_at DESC, number DESC
+    ) = 1
+)
+"""
+_PAIRS = f"""
+CREATE TABLE pairs AS
+WITH shared AS (
+    SELECT document AS second, [
+        first_value(document) OVER band, {", ".join(f"lag(document, {n}) OVER band" for n in range(1, NEIGHBOURS + 1))}
+    ] AS earlier
+    FROM bands JOIN documents USING (number)
+    WINDOW band AS (PARTITION BY hash ORDER BY document)
+)
+SELECT DISTINCT first, second FROM (SELECT unnest(earlier) AS first, second FROM shared) WHERE first < second
+"""
+_COMPARED = """
+SELECT first, second, a.signature, b.signature
+FROM pairs JOIN documents a ON a.document = first JOIN documents b ON b.document = second
+"""
+_CLUSTERS = """
+SELECT page.url, page.crawl, representative.url, representative.crawl, size
+FROM documents AS page
+JOIN labels USING (document)
+JOIN (SELECT label, count(*) AS size FROM labels GROUP BY label) USING (label)
+JOIN documents AS representative ON representative.document = label
+ORDER BY page.url, page.crawl
+"""
+
+
+def duckdb() -> ModuleType:
+    """Returns DuckDB; raises LibraryMissing."""
+    return optional("--clusters", "duckdb", "clusters", "duckdb")
+
+
+class ClusterWorkspace:
+    """The tables, in a file in `folder`. Methods raise StoreError."""
+
+    def __init__(self, folder: Path) -> None:
+        self._library = duckdb()
+        options = {
+            # DuckDB would download extensions
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "memory_limit": f"{usual_memory()}B",
+            "temp_directory": str(folder / "sorting"),
+        }
+        self._connection = self._library.connect(str(folder / "clusters.duckdb"), config=options)
+        self._readings = 0
+        self._run(_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._connection.close()
+
+    def add(self, rows: Any) -> None:
+        """Adds texts: an Arrow table with url, crawl, fetched_at and read_at (numbers) and text."""
+        arrow = pyarrow()
+        made = signatures(rows["text"].to_pylist())
+        numbers = np.arange(self._readings, self._readings + len(made))
+        self._readings += len(made)
+        stored = arrow.array([row.tobytes() for row in made], arrow.binary())
+        added = rows.drop_columns(["text"]).append_column("number", arrow.array(numbers))
+        self._insert("readings", added.append_column("signature", stored))
+        by_band = {"hash": bands(made).ravel(), "number": np.repeat(numbers, BANDS)}
+        self._insert("bands", arrow.table(by_band))
+
+    def compare(self, least: float) -> None:
+        """Finds the pairs of documents whose similarity is `least` or more, after all texts were added."""
+        self._run(_DOCUMENTS)
+        self._run(_PAIRS)
+        for batch in self._batches(_COMPARED):
+            first, second = (_matrix(batch.column(number)) for number in (2, 3))
+            are_similar = pyarrow().array(similarities(first, second) >= least)
+            self._insert(
+                "similar_pairs", pyarrow().Table.from_batches([batch]).select([0, 1]).filter(are_similar)
+            )
+
+    def similar(self) -> Iterator[Pair]:
+        """Yields the similar pairs, first and second documents as arrays."""
+        for batch in self._batches("SELECT first, second FROM similar_pairs"):
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    def documents(self) -> int:
+        """Returns the number of documents, after `compare` has begun."""
+        return int(self._run("SELECT count(*) FROM documents").fetchone()[0])
+
+    def clusters(self, labels: NDArray[np.int64]) -> Iterator[Any]:
+        """Yields record batches: URL and crawl of a document, those of its representative, and the cluster's size.
+
+        `labels`: for each document the first document of its cluster.
+        """
+        documents = np.arange(len(labels))
+        self._run("CREATE TABLE labels(document BIGINT, label BIGINT)")
+        self._insert("labels", pyarrow().table({"document": documents, "label": labels}))
+        yield from self._batches(_CLUSTERS)
+
+    def _insert(self, table: str, rows: Any) -> None:
+        self._connection.register("added", rows)
+        self._run(f"INSERT INTO {table} BY NAME SELECT * FROM added")
+        self._connection.unregister("added")
+
+    def _batches(self, query: str) -> Iterator[Any]:
+        # a separate connection, so that other queries may run meanwhile
+        cursor = self._connection.cursor()
+        try:
+            yield from cursor.sql(query).to_arrow_reader(_BATCH)
+        except (self._library.Error, pyarrow().ArrowException, OSError) as error:
+            raise self._failed(error) from error
+        finally:
+            cursor.close()
+
+    def _run(self, query: str, values: Sequence[object] = ()) -> Any:
+        try:
+            return self._connection.execute(query, values)
+        except self._library.Error as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> StoreError:
+        return StoreError(f"clusters cannot be computed: {brief(error)}")
+
+
+def _matrix(column: Any) -> NDArray[np.uint32]:
+    """Returns a column of signatures as numbers."""
+    return np.frombuffer(b"".join(column.to_pylist()), np.uint32).reshape(-1, HASHES)

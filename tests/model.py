@@ -124,6 +124,8 @@ class ModelLease:
     entries: dict[int, Entry]
     next: int
     end: int
+    let_go: bool = False
+    """The host was released before all URLs were settled."""
 
 
 @dataclass
@@ -260,18 +262,35 @@ class ModelFrontier:
         """Extend a valid lease to `lasting` ms from now."""
         lease = self.leases[host]
         lease.end = self.hosts.clock(host) + lasting
-        self.hosts.hold(host, (self.crawl, lease.token), lasting)
+        if self.holds(host, lease.token) or not lease.let_go:
+            self.hosts.hold(host, (self.crawl, lease.token), lasting)
 
     def holds(self, host: str, token: int) -> bool:
         """Whether a lease is still valid: not reaped, and the host not leased by another crawl since."""
         lease = self.leases.get(host)
         return bool(lease and lease.token == token and self.hosts[host].holder == (self.crawl, token))
 
+    def settles(self, host: str, token: int) -> bool:
+        """Whether URLs of a lease can be settled: it is valid, or has let go of its host and was not reaped."""
+        lease = self.leases.get(host)
+        return self.holds(host, token) or bool(lease and lease.token == token and lease.let_go)
+
+    def let_go(self, host: str, back: Collection[int], *, failures: int, pause: int, quiet: int) -> None:
+        """Release the host of a lease, and give back the URLs with these indexes."""
+        lease, record = self.leases[host], self.hosts[host]
+        entries = [lease.entries.pop(index) for index in sorted(back) if index in lease.entries]
+        self._give_back(host, entries)
+        if self.holds(host, lease.token):
+            record.failures[host] = failures
+            self.hosts.let_go(host, pause, quiet)
+        lease.let_go = True
+
     def settle(
         self, host: str, settled: Sequence[tuple[int, str, int, str, int, int]], *, gap: int = 0
     ) -> None:
         """Settle URLs by index, with verdict, delay, reason, pages and bytes."""
-        self.hosts[host].gap = gap
+        if self.holds(host, self.leases[host].token):
+            self.hosts[host].gap = gap
         for index, verdict, pause, reason, pages, size in settled:
             entry = self.leases[host].entries.pop(index, None)
             if entry is None:
@@ -295,7 +314,7 @@ class ModelFrontier:
         """Extend the lease; returns further URLs with their indexes, or none while the host is blocked."""
         self.extend(host, lasting)
         lease, record = self.leases[host], self.hosts[host]
-        kept = record.until > self.hosts.clock(host) or host in self.parked
+        kept = record.until > self.hosts.clock(host) or host in self.parked or lease.let_go
         taken = [] if kept else self._pop(host, self.allowance(host, more), better_than)
         new = list(enumerate(taken, lease.next))
         lease.entries.update(new)
@@ -305,7 +324,7 @@ class ModelFrontier:
     def release(self, host: str, token: int, *, failures: int, pause: int, quiet: int) -> None:
         """Release the lease; one that a block ended releases only the host."""
         record = self.hosts[host]
-        if self.holds(host, token):
+        if self.settles(host, token):
             self._give_back(host, list(self.leases.pop(host).entries.values()))
         if record.holder == (self.crawl, token):
             record.failures[host] = failures

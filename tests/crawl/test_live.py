@@ -131,6 +131,25 @@ def test_a_url_has_the_next_turn_of_a_host_that_a_crawl_keeps_busy(
         assert web.min_gap(site) >= 0.99
 
 
+def test_a_host_whose_page_a_crawl_still_processes_is_asked_for_the_lane(
+    lane: Lane, local_web: Callable[..., LocalWeb], valkey: Redis
+) -> None:
+    web = local_web("127.0.1.1")
+    seeds = [web.put("127.0.1.1", f"/{number}/pipeline", "page") for number in range(20)]
+    hanging = {"tests.crawl.hanging_spider.HangingPipeline": 10}
+    crawl = lane.start("broad", seeds, DOWNLOAD_DELAY=0.5, ITEM_PIPELINES=json.dumps(hanging))
+    lane.begin(DOWNLOAD_DELAY=0.5)
+    until(lambda: len(web.pages("127.0.1.1")) >= 2, crawl, 60)
+    lane.put(url=web.put("127.0.1.1", "/wanted", "wanted"), id="wanted")
+    (event,) = lane.events(1)
+    assert event["ids"] == ["wanted"]
+    processed = [key for key in valkey.keys("*lease:http://127.0.1.1*") if b"live" not in key]
+    assert all(valkey.hexists(key, "let_go") for key in processed)
+    assert processed
+    crawl.kill()
+    assert web.min_gap("127.0.1.1") >= 0.49
+
+
 def many(web: LocalWeb, sites: Sequence[str], number: int) -> dict[str, str]:
     """Publishes pages, half of them behind redirects from other sites; returns ID -> URL."""
     urls = {}

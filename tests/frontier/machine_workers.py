@@ -29,7 +29,7 @@ from tests.frontier.pages import hash_of
 from tests.model import Entry
 from webcrawl.engine.scripts import Call
 from webcrawl.errors import EngineUnavailable
-from webcrawl.frontier import Candidate, Lease, Settlement
+from webcrawl.frontier import Candidate, Lease, LeaseReport, Settlement
 
 Worker = tuple[str, bool]
 """Crawl, and whether its leases are brief."""
@@ -287,7 +287,7 @@ class WorkerMachine(Machine):
             lease, settlements_of(settled), more=more, better_than=better_than
         )
         urls = self.run(reply)
-        if model.holds(host, lease.token):
+        if model.settles(host, lease.token):
             self._settle(crawl, lease, settled)
             contested = self.contested.get(host, -WAITS) + WAITS > self.time_of(host)
             more = 0 if self.is_waited_for(crawl, host) or (contested and not urls) else more
@@ -331,7 +331,7 @@ class WorkerMachine(Machine):
         self, crawl: str, lease: Lease, settled: list[Settled], pause: float = 0.0, quiet: float = HOUR
     ) -> None:
         model = self.models[crawl]
-        good = model.holds(lease.host, lease.token)
+        good = model.settles(lease.host, lease.token)
         model.refused += not good
         if good:
             self._settle(crawl, lease, settled)
@@ -346,6 +346,37 @@ class WorkerMachine(Machine):
         )
         released = self.frontier(crawl).release(lease, settlements_of(settled), pause=pause, quiet=quiet)
         assert self.run(released) == good
+
+    @rule(data=st.data(), handed=st.integers(0, 2), pause=pauses, failures=st.integers(0, 3), sent=sent)
+    def hand_over(self, data: st.DataObject, handed: int, pause: float, failures: int, sent: int) -> None:
+        """Release a host, and keep the lease for the URLs that were `handed` out."""
+        if (chosen := self._draw_lease(data)) is None:
+            return
+        (crawl, lease), replies = chosen, []
+        lease.failures = failures
+        back = [url.index for url in lease.urls][handed:]
+        settled = [Settlement(index, "back") for index in back]
+        report = LeaseReport(lease, settled, pause=pause, quiet=HOUR, lets_go=True)
+        for _ in range(sent):
+            model, now = self.models[crawl], self.time_of(lease.host)
+            if good := model.settles(lease.host, lease.token):
+                if model.holds(lease.host, lease.token):
+                    self.shared[lease.host].gap = milliseconds(lease.gap)
+                ms = milliseconds(pause)
+                model.let_go(lease.host, back, failures=failures, pause=ms, quiet=milliseconds(HOUR))
+                if lease.host in self.contested:
+                    self.contested[lease.host] = now
+            else:
+                model.refused += 1
+                model.release(
+                    lease.host,
+                    lease.token,
+                    failures=failures,
+                    pause=milliseconds(pause),
+                    quiet=milliseconds(HOUR),
+                )
+            self.run(self.frontier(crawl).settle_all([report], lambda _, urls, __: replies.append(urls)))
+            assert replies.pop() == ([] if good else None)
 
     @rule(worker=workers, pages=st.integers(0, 3), sent=sent)
     def tally(self, worker: Worker, pages: int, sent: int) -> None:
@@ -374,7 +405,7 @@ class WorkerMachine(Machine):
     def extend(self, crawl: str, brief: bool) -> None:
         model = self.models[crawl]
         leases = {lease.token: lease for name, lease in self.leases if name == crawl}
-        good = {token for token, lease in leases.items() if model.holds(lease.host, token)}
+        good = {token for token, lease in leases.items() if model.settles(lease.host, token)}
         for token in good:
             model.extend(leases[token].host, lasting(brief))
         lost = {leases[token].host for token in leases.keys() - good}

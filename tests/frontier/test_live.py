@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -13,9 +13,9 @@ from redis import Redis
 
 from webcrawl.engine.channel import hear
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import WANTED
+from webcrawl.engine.keys import ASKED, WANTED
 from webcrawl.errors import LiveLaneFull, WrongMessage
-from webcrawl.frontier import Candidate, Frontier, Settlement
+from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, LeaseReport, Settlement
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import LiveAnswer, events
 from webcrawl.live.lane import LiveLane
@@ -76,6 +76,78 @@ async def test_a_crawl_of_weight_0_has_the_next_turn_and_says_so(
     assert [url.path for url in live.urls] == ["/live"]
     assert await lane.release(live, [Settlement(live.urls[0].index)])
     assert len(await broad.lease(1, 5)) == 1
+
+
+async def hand_over(frontier: Frontier, lease: Lease, back: Sequence[int]) -> list[LeasedURL] | None:
+    replies: list[list[LeasedURL] | None] = []
+    settled = [Settlement(index, "back") for index in back]
+    report = LeaseReport(lease, settled, pause=0.0, lets_go=True)
+    await frontier.settle_all([report], lambda _, urls, __: replies.append(urls))
+    return replies[0]
+
+
+async def test_a_host_is_handed_over_before_all_its_urls_are_settled(
+    frontier_of: Callable[..., Frontier],
+) -> None:
+    broad, lane = frontier_of("broad"), frontier_of("live", weight=0.0)
+    await broad.add([Candidate("http://a.test", f"/{n}", n) for n in range(20)])
+    (held,) = await broad.lease(1, 5)
+    for _ in range(2):  # the first reply is lost
+        assert await hand_over(broad, held, [url.index for url in held.urls[2:]]) == []
+    counts = await broad.counts()
+    assert (counts.queued, counts.leased) == (18, 2)
+    await lane.add([Candidate("http://a.test", "/live", 99)])
+    (live,) = await lane.lease(1, 5)
+
+    # the lease goes on for what is processed, and touches neither the host nor its queue
+    assert await broad.extend([held]) == set()
+    assert await broad.lease(1, 5) == []
+    assert await broad.acknowledge(held, [Settlement(held.urls[0].index)], more=5) == []
+    assert await lane.acknowledge(live, [], more=0) == []
+    assert await lane.release(live, [Settlement(live.urls[0].index)])
+    assert await broad.lease(1, 5) == []
+
+    assert await broad.release(held, [Settlement(held.urls[1].index)])
+    (again,) = await broad.lease(1, 5)
+    assert [url.path for url in again.urls] == ["/2", "/3", "/4", "/5", "/6"]
+    assert (await broad.counts()).done == 2
+    assert not await broad.release(held)
+
+
+async def test_reaping_a_lease_that_let_go_of_its_host_leaves_the_host_to_its_holder(
+    frontier_of: Callable[..., Frontier],
+) -> None:
+    broad, lane = frontier_of("broad", lease_seconds=0.1), frontier_of("live", weight=0.0)
+    await broad.add([Candidate("http://a.test", f"/{n}", n) for n in range(5)])
+    (held,) = await broad.lease(1, 5)
+    await hand_over(broad, held, [url.index for url in held.urls[2:]])
+    await lane.add([Candidate("http://a.test", "/live", 99)])
+    (live,) = await lane.lease(1, 5)
+    await asyncio.sleep(0.15)
+    assert await broad.reap() == (1, 0)
+    assert await broad.acknowledge(held, [Settlement(held.urls[0].index)]) is None
+    assert (await broad.counts()).queued == 5
+    assert await broad.lease(1, 5) == []
+    assert await lane.release(live, [Settlement(live.urls[0].index)])
+
+
+async def test_the_lane_is_told_when_a_host_is_free_for_which_it_waits(
+    frontier_of: Callable[..., Frontier],
+) -> None:
+    broad, lane = frontier_of("broad"), frontier_of("live", weight=0.0)
+    await broad.add([Candidate("http://a.test", "/", 1)])
+    (held,) = await broad.lease(1, 5)
+    await lane.add([Candidate("http://a.test", "/live", 99)])
+    heard: list[bytes] = []
+    hearing = asyncio.create_task(hear(lane.engine, ASKED, heard.append))
+    while await lane.engine.client.pubsub_numsub(ASKED) != [(ASKED.encode(), 1)]:
+        await asyncio.sleep(0.01)
+    assert await lane.lease(1, 5) == []
+    assert not heard
+    await hand_over(broad, held, [])
+    while not heard:
+        await asyncio.sleep(0.01)
+    hearing.cancel()
 
 
 async def test_a_full_lane_takes_no_message_and_says_when_to_come_again(

@@ -72,7 +72,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       lowest                       SET   leased hosts at the lowest level, and those of `strays`
       strays                       SET   leased hosts whose pages cost too much
       leases                       ZSET  host -> when its lease expires
-      lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out
+      lease:<host>                 HASH  token, worker, next, and index -> entry for each URL handed out;
+                                   let_go, if the host was released before all URLs were settled
       given:<caller>               STR   number of a worker's last lease call, its hosts and tokens; expiring
       later                        ZSET  serial host LF entry -> when it is queued again
       scheduled                    ZSET  - host LF entry -> date at which it is queued
@@ -229,12 +230,12 @@ WEBHOOKS = "wc:webhooks"
 LIVE_GROUP = "live"
 """The consumer group of the workers of the live lane."""
 
-FORMAT = 11
+FORMAT = 12
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
-CONTINUED_FORMATS = frozenset({9, 10, FORMAT})
+CONTINUED_FORMATS = frozenset({9, 10, 11, FORMAT})
 """The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
-had no queues of their own. Hosts may have no trust in data of any version: the hosts of seeds get it when the crawl
-goes on."""
+had no queues of their own; in version 11, no lease had let go of its host. Hosts may have no trust in data of any
+version: the hosts of seeds get it when the crawl goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

@@ -289,6 +289,7 @@ class Frontier(Operations):
             lease_ms=milliseconds(self.lease_seconds),
             more=report.more,
             pause_ms=-1 if report.pause < 0 else milliseconds(report.pause),
+            lets_go=int(report.lets_go),
             failures=lease.failures,
             quiet_ms=milliseconds(report.quiet),
             gap_ms=milliseconds(lease.gap),

@@ -65,13 +65,14 @@ class Settlement:
     - "retry": failed, to be fetched again after `delay` seconds; counts an attempt
     - "dead": a dead letter with a `reason`
     - "sink": queued again, untried, at the level that is the `reason`
+    - "back": at the head of its queue again, untried
 
     `pages` and `bytes` were received for the URL. `failed`: the answer was an error, with a status from 400 on, or was
     missing.
     """
 
     index: int
-    verdict: Literal["done", "again", "retry", "dead", "sink"] = "done"
+    verdict: Literal["done", "again", "retry", "dead", "sink", "back"] = "done"
     delay: float = 0.0
     reason: str = ""
     pages: int = 0
@@ -89,7 +90,8 @@ class LeaseReport:
 
     With `better_than`, further URLs must be of a better level; with TRAFFIC, none is of a class of `enough_of`.
     `pause`: seconds until the released host may be asked again, or -1 to keep the lease; `asked`: a Retry-After
-    asked for the pause. `quiet`: seconds after which the engine may forget the host's failures. The other fields
+    asked for the pause; `lets_go`: the host is released, and the lease stays for the URLs that are not settled.
+    `quiet`: seconds after which the engine may forget the host's failures. The other fields
     are None if the engine already has them: `patterns`, the packed records of the host's URL patterns, empty
     without records; `dust`, the packed evidence for its DUST rules, empty without evidence; `over`, the owner over
     its budget, empty without such an owner.
@@ -105,6 +107,7 @@ class LeaseReport:
     dust: bytes | None = None
     over: str | None = None
     asked: bool = False
+    lets_go: bool = False
     enough_of: Collection[str] = ()
 
 

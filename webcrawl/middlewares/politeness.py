@@ -65,8 +65,6 @@ class PolitenessMiddleware(SessionComponent, Pacer):
     async def process_request(self, request: Request) -> None:
         host = host_of(request)
         tasks = tasks_of(self._crawler)
-        if not tasks.lease_holds(request):
-            raise Postponed(f"the lease of {host} was lost")
         # a spider's own fetch belongs to a page that is being processed, which may still be finished
         own = tasks.leased(request) is None and not is_question(request)
         began = None if self._observed is None else time.monotonic()
@@ -108,6 +106,8 @@ class PolitenessMiddleware(SessionComponent, Pacer):
     ) -> tuple[HostTurn, BorrowedTurn | None]:
         """Takes the turn of a host; returns the turn, and the borrowed turn to give back or None."""
         while True:
+            if not tasks_of(self._crawler).lease_holds(request):
+                raise LeaseLost(f"the lease of {host} has ended")
             borrowed = self._borrow(request, host)
             gates = [gate for gate in (borrowed, address) if gate]
             try:

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,6 +95,8 @@ class LeasedHost:
     """No more URLs are leased: the engine was restarted and may not know which URLs it has handed out."""
     leaving: bool = False
     """No more URLs are handed out, and the host is released when no fetch is in flight."""
+    let_go: bool = False
+    """The engine has released the host; its lease is only for the URLs that are not settled."""
     resumes: float = 0.0
     """Monotonic time before which no worker is to ask the host again, besides its politeness."""
     arrivals: Arrivals | None = None
@@ -157,6 +159,12 @@ class LeasedHost:
         """Returns a URL to the head of the queue, for another worker, and releases the host."""
         self.urls.appendleft(url)
         self.leaving = True
+
+    def let_go_of(self, indexes: Collection[int]) -> None:
+        """Notes that the engine has released the host, and has these URLs back, which were not handed out."""
+        kept = deque(url for url in self.urls if url.index not in indexes)
+        self.unsettled -= len(self.urls) - len(kept)
+        self.urls, self.let_go = kept, True
 
     def bury_rest(self, reason: str) -> int:
         """Makes dead letters of the URLs not handed out; returns how many."""

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from webcrawl.frontier import Lease, LeasedURL
@@ -46,6 +46,8 @@ class LeasedHosts:
         """Hosts to include in the next report. A host may not be leased any more."""
         self.lost: list[str] = []
         """Hosts whose leases were lost, and that are not logged yet."""
+        self.handed_over: set[str] = set()
+        """Hosts that the engine has released before all their URLs were settled."""
         self._turns = turns
         self._intake = intake
         self._wake = wake
@@ -78,6 +80,11 @@ class LeasedHosts:
         """Returns the fencing token of a host's lease; -1 if it has none."""
         host = self._hosts.get(name)
         return host.lease.token if host else -1
+
+    def may_ask(self, name: str, token: int) -> bool:
+        """Whether requests to a host may be sent under this token: it is leased, and was not handed over."""
+        host = self.of(name, token)
+        return host is not None and not host.let_go
 
     def open(self, lease: Lease, until: float) -> None:
         """Adds a leased host with its URLs; the lease lasts until the monotonic time `until`."""
@@ -127,6 +134,7 @@ class LeasedHosts:
         if (arrivals := self._hosts.pop(name).arrivals) is not None:
             arrivals.close()
         self._begun.pop(name, None)
+        self.handed_over.discard(name)
         self._turns.host_slots.close(name)
         self._intake.records.close(name)
 
@@ -145,11 +153,12 @@ class LeasedHosts:
         self._hosts[name].leaving = True
         self.report(name)
 
-    def give_way(self, unit: str) -> None:
-        """Releases the host that takes turns as this unit, if it is leased: a crawl wants it that comes before all."""
-        name = self._turns.host_slots.leased_of(unit)
-        if name is not None and name in self._hosts:
-            self.release(name)
+    def hand_over(self, name: str, back: Collection[int]) -> None:
+        """Closes a host that the engine has released apart from its lease; it has the URLs `back`, by index."""
+        self._hosts[name].let_go_of(back)
+        self.handed_over.add(name)
+        self._turns.host_slots.close(name)
+        self.report(name)
 
     def release_all(self) -> None:
         """Releases each host as soon as its fetches in flight are done."""

@@ -30,8 +30,8 @@ _LATE = 0.15
 """Share of the gap of a host by which requests may be late; if they are later, the window shrinks."""
 _USABLE = 0.8
 """Share of a lease in which requests may be sent; the rest is for the last response."""
-_POLL_SECONDS, _LONGEST_POLL = 0.1, 1.0
-"""Seconds until a worker that got no hosts asks for hosts again."""
+_POLL_SECONDS, _LONGEST_POLL, _LONGEST_FIRST_POLL = 0.1, 1.0, 0.2
+"""Seconds until a worker that got no hosts asks for hosts again; the last for a crawl that comes before all others."""
 _LONGEST_RETRY = 5.0
 _CLASSES_SECONDS = 1.0
 _OF_CLASS = 1 / 8
@@ -176,13 +176,15 @@ class HostLeasing:
     """Monotonic time of the next look for classes that few leased hosts have (TRAFFIC)."""
 
     def __post_init__(self) -> None:
-        self._polling = Polling(self.idle.seconds, _POLL_SECONDS, _LONGEST_POLL)
+        longest = _LONGEST_POLL if self.frontier.weight > 0 else _LONGEST_FIRST_POLL
+        self._polling = Polling(self.idle.seconds, _POLL_SECONDS, longest)
 
     async def lease(self) -> None:
         """Leases as many hosts as are needed now, if there are any."""
         asked = time.monotonic()
         answered = self.turns.served
-        new = max(0, len(self.hosts) - answered - self.turns.silent)
+        held = len(self.hosts) - len(self.hosts.handed_over)
+        new = max(0, held - answered - self.turns.silent)
         self.window.update(
             asked,
             answered=answered,

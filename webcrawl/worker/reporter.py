@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from webcrawl.engine.backoff import IdleTime
-from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport
+from webcrawl.frontier import Crawl, Frontier, LeasedURL, LeaseReport, Settlement
 from webcrawl.frontier.figures import GIVEN_UP
 from webcrawl.frontier.ledger import owners
 from webcrawl.hosts.turns import Turns
@@ -192,15 +192,24 @@ class Reporter:
 
     def _last_report(self, host: LeasedHost) -> LeaseReport:
         """The report that releases a host, with its failures and the pause before its next request."""
+        report = self._with_pause(host, host.report(self.intake.sent))
+        self.idle.foresee(report.pause)
+        return self.intake.records.complete(report, last=True)
+
+    def hand_over(self, host: LeasedHost) -> LeaseReport:
+        """The report that releases a host, but keeps its lease for URLs that were handed out and are not settled."""
+        host.lease.gap, host.lease.answered = host.turn.gap, host.turn.answered
+        back = tuple(Settlement(url.index, "back") for url in host.urls)
+        return self._with_pause(host, LeaseReport(host.lease, back, lets_go=True))
+
+    def _with_pause(self, host: LeasedHost, report: LeaseReport) -> LeaseReport:
+        """A report with the failures of a host and the pause before its next request."""
         host.lease.failures = host.turn.failures
         now = time.monotonic()
         wait = host.turn.wait(now)
         pause = max(wait, host.resumes - now)
-        self.idle.foresee(pause)
         asked = pause == wait and host.turn.pace(now).wait_by == "Retry-After"
-        quiet = self.turns.config.forgive_after
-        report = host.report(self.intake.sent)
-        return self.intake.records.complete(replace(report, pause=pause, quiet=quiet, asked=asked), last=True)
+        return replace(report, pause=pause, quiet=self.turns.config.forgive_after, asked=asked)
 
     def _wanted(self, host: LeasedHost) -> int:
         """How many more URLs to lease; a host is kept while no other host waits to be leased.

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from webcrawl.config import FrontierConfig
 from webcrawl.engine.backoff import IdleTime, Polling
-from webcrawl.engine.channel import hear
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.engine.keys import WANTED
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.figures import FETCHES, SITE_FETCHES
 from webcrawl.frontier.tails import Tails
@@ -29,6 +27,7 @@ from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.stores.weights_file import MinedChanges
+from webcrawl.worker.hand_over import HandOver
 from webcrawl.worker.heartbeat import Heartbeat, Processing, VitalsReports
 from webcrawl.worker.leased_host import Settled
 from webcrawl.worker.leased_hosts import LeasedHosts
@@ -116,6 +115,7 @@ class Worker:
         self._reporter = Reporter(
             frontier, crawl, turns, hosts, intake, membership, permits, window, tally, self._idle
         )
+        self._hand_over = HandOver(frontier, turns, hosts, self._reporter)
         self.heartbeat = Heartbeat(
             frontier,
             crawl,
@@ -134,7 +134,7 @@ class Worker:
         """Hosts whose queued URLs are to become dead letters."""
         self._closing = False
         self._task: asyncio.Task[None] | None = None
-        self._hearing: asyncio.Task[NoReturn] | None = None
+        self._giving_way: asyncio.Task[NoReturn] | None = None
 
     @property
     def waits(self) -> bool:
@@ -224,8 +224,7 @@ class Worker:
         self._task = asyncio.create_task(self._run())
         self.intake.sender = self._task
         if self._frontier.weight > 0:
-            wanted = hear(self._frontier.engine, WANTED, lambda unit: self.hosts.give_way(unit.decode()))
-            self._hearing = asyncio.create_task(wanted)
+            self._giving_way = asyncio.create_task(self._hand_over.run())
         if self._tails:
             self._tails.start(self.membership.served, self._idle.seconds)
         if self._planner:
@@ -234,8 +233,8 @@ class Worker:
     async def close(self) -> None:
         """Reports everything and releases all hosts. URLs not handed out keep their order in the queues."""
         self._closing = True
-        if self._hearing:
-            self._hearing.cancel()
+        if self._giving_way:
+            self._giving_way.cancel()
         if self._planner:
             await self._planner.stop()
         self._turns.abandon()

@@ -96,9 +96,11 @@ class Counts:
 
     has_room = True
     lateness = Lateness()
+    weight = 1.0
 
     def __init__(self, hosts: int, unread: int, silent: int) -> None:
         self._hosts, self.served, self.silent = hosts, 200 - unread, silent
+        self.handed_over = set[str]()
         self.asked: tuple[int, int] | None = None
 
     def __len__(self) -> int:

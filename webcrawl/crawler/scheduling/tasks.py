@@ -147,7 +147,7 @@ class Tasks:
     def lease_holds(self, request: Request) -> bool:
         """Whether a request may still be sent: it has no lease, or its host is still leased."""
         task = self._tasks.get(request)
-        return task is None or self.worker.hosts.token(task.url.host) == task.token
+        return task is None or self.worker.hosts.may_ask(task.url.host, task.token)
 
     def is_last_attempt(self, request: Request, *, sent: bool = True) -> bool:
         """Whether a failure of this request is final; always true if it did not come from the frontier.

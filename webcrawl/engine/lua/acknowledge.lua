@@ -9,6 +9,7 @@
 --   #lease_ms
 --   #more          further URLs wanted
 --   #pause_ms      until the released host may be asked again; -1 = keep the lease
+--   lets_go        "1" to release the host and keep the lease for the URLs that are not settled
 --   failures       of the host in a row
 --   quiet_ms       after which the failures are forgotten
 --   gap_ms         between two requests of the worker
@@ -24,7 +25,7 @@
 --   class_turns    see common/turns.lua; "" without TRAFFIC
 -- each url
 --   index
---   verdict        "done" | "again" | "retry" | "dead" | "sink"
+--   verdict        "done" | "again" | "retry" | "dead" | "sink" | "back" to the head of its queue, untried
 --   delay_ms
 --   reason         or the level to which the URL sinks
 --   #next_class    of the next fetch of a URL that comes again; "" = the same
@@ -42,9 +43,9 @@ local function free_host(fields)
   wake_behind(P, H, host, now)
 end
 
--- the fields of the lease: its token, the index of its next URL, and the URLs
-local names, lease = {'token', 'next'}, {}
-for i = 1, n_url do names[i + 2] = (url_at(i)) end
+-- the fields of the lease: its token, the index of its next URL, whether it has let go of the host, and the URLs
+local names, lease = {'token', 'next', 'let_go'}, {}
+for i = 1, n_url do names[i + 3] = (url_at(i)) end
 for from = 1, #names, 1000 do
   local values = redis.call('HMGET', key, unpack(names, from, math.min(from + 999, #names)))
   for i, value in ipairs(values) do lease[names[from + i - 1]] = value end
@@ -52,7 +53,7 @@ end
 local holds_it, due, shares = unpack(redis.call('HMGET', turn, 'holder', 'until', 'shares'))
 local is_held = holds_it == holder(P, H, host, token)
 shares = shares and cmsgpack.unpack(shares)
-if lease.token ~= token or not is_held then
+if lease.token ~= token or not (is_held or lease.let_go) then
   redis.call('HINCRBY', N, 'refused', 1)
   -- the lease was taken back, but the host is still held for it
   if pause_ms >= 0 and is_held then free_host() end
@@ -67,7 +68,7 @@ end
 if over ~= '' then set_over_budget(P, record_of(P, host), over) end
 
 local LINKS, FAILED = 1, 2
-local settled, done, host_pages, host_bytes, errors, credits, credited = {}, 0, 0, 0, 0, {}, conf_of(P).credit
+local settled, back, done, host_pages, host_bytes, errors, credits, credited = {}, {}, 0, 0, 0, 0, {}, conf_of(P).credit
 for i = 1, n_url do
   local index, verdict, delay_ms, reason, next_class, pages, bytes, flags = url_at(i)
   local entry = lease[index]
@@ -97,6 +98,8 @@ for i = 1, n_url do
     elseif verdict == 'sink' then
       push(P, host, {classes.changed(string.char(tonumber(reason)) .. string.sub(entry, 2), classes.of(entry))}, false)
       redis.call('HINCRBY', N, 'queued', 1)
+    elseif verdict == 'back' then
+      back[#back + 1] = {tonumber(index), entry}
     else
       bury(P, host, entry, reason, now)
     end
@@ -110,13 +113,21 @@ if errors > 0 then redis.call('HINCRBY', P .. 'errors', host, errors) end
 local fields = {'gap', gap_ms}
 if answered == '1' then fields[3], fields[4] = 'answered', 1 end
 
+if #back > 0 then
+  push(P, host, in_old_order(back), true)
+  redis.call('HINCRBY', N, 'queued', #back)
+end
+
 local worths, urls = {}, {}
 if pause_ms >= 0 then
   if #settled > 0 then redis.call('HINCRBY', N, 'leased', -#settled) end
-  give_back(P, host, nil)
+  if lets_go == '1' then redis.call('HSET', key, 'let_go', 1) else give_back(P, host, nil) end
   if shares then sharing.take(P, H, host, shares, 0, now) end
-  free_host(fields)
-  make_ready(P, H, host, now)
+  if is_held then
+    free_host(fields)
+    if shares then sharing.tell(shares, now) end
+  end
+  if lets_go ~= '1' then make_ready(P, H, host, now) end
   save_ledger(P)
   return {credits, worths, urls}
 end
@@ -137,7 +148,7 @@ end
 
 -- like `hold`, without what it has done before
 redis.call('ZADD', P .. 'leases', now + lease_ms, host)
-redis.call('HSET', turn, 'held', now + lease_ms, unpack(fields))
+if is_held then redis.call('HSET', turn, 'held', now + lease_ms, unpack(fields)) end
 local blocked = (tonumber(due) or 0) > now
 local wanted = more > 0 and by_name(H) and #names_behind(P, H, host) > 0
 if shares then
@@ -145,7 +156,7 @@ if shares then
   wanted = wanted or any
 end
 rota.read_classes(class_turns)
-if more > 0 and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then
+if more > 0 and is_held and not (blocked or wanted or none_is_better() or is_parked(P, host) or must_wait()) then
   local entries
   entries, worths = pop(P, host, allowance(P, host, more, limits, key), better_than, share)
   for i, entry in ipairs(entries) do urls[2 * i - 1], urls[2 * i] = lease.next + i - 1, entry end

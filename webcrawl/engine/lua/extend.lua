@@ -14,9 +14,13 @@ for i = 1, n_lease do
   local host, token = lease_at(i)
   local key = turn_key(H, host)
   local known = redis.call('HMGET', key, 'holder', 'delay')
-  if known[1] == holder(P, H, host, token) and redis.call('HGET', P .. 'lease:' .. host, 'token') == token then
-    redis.call('HSET', key, 'held', expiry)
-    redis.call('PERSIST', key)
+  local lease = redis.call('HMGET', P .. 'lease:' .. host, 'token', 'let_go')
+  local is_held = known[1] == holder(P, H, host, token)
+  if lease[1] == token and (is_held or lease[2]) then
+    if is_held then
+      redis.call('HSET', key, 'held', expiry)
+      redis.call('PERSIST', key)
+    end
     kept[#kept + 1], kept[#kept + 2] = expiry, host
     delays[i] = tonumber(known[2]) or -1
   else

@@ -224,6 +224,12 @@ function sharing.wait(P, H, host, shares, time)
   shares[P] = {-1, time}
   redis.call('HSET', turn_key(H, host), 'shares', cmsgpack.pack(shares))
 end
+-- Tells a crawl that comes before all others, and waits for a host, that the host is free.
+function sharing.tell(shares, now)
+  for _, share in pairs(shares) do
+    if share[1] < 0 and now - share[2] < sharing.WAITING then return redis.call('PUBLISH', 'wc:asked', 1) end
+  end
+end
 -- Adds to this crawl's share. The crawl still wants the host if it has URLs of the host left.
 function sharing.take(P, H, host, shares, much, now)
   local left = has_urls(record_of(P, host))

@@ -49,6 +49,14 @@ local function wake(P, H, set, now)
   end
 end
 
+-- Returns entries of a lease, {{index, entry}...}, in the order in which `push` returns them to the head of their queue.
+local function in_old_order(held)
+  local entries = {}
+  table.sort(held, function(a, b) return a[1] > b[1] end)
+  for i, pair in ipairs(held) do entries[i] = pair[2] end
+  return entries
+end
+
 -- Ends a lease: its remaining entries return to the head of the queue in their old order.
 -- `amend(entry, i)` may change the i-th entry of the queue, or return nil to drop it.
 local function give_back(P, host, amend)
@@ -58,11 +66,8 @@ local function give_back(P, host, amend)
     local index = tonumber(fields[i])
     if index then held[#held + 1] = {index, fields[i + 1]} end
   end
-  table.sort(held, function(a, b) return a[1] > b[1] end)
-  local entries, had = {}, {}
-  for i, pair in ipairs(held) do
-    local entry = pair[2]
-    had[i] = entry
+  local entries, had = {}, in_old_order(held)
+  for i, entry in ipairs(had) do
     if amend then entry = amend(entry, #held - i + 1) end
     if entry then entries[#entries + 1] = entry end
   end

@@ -146,3 +146,8 @@ def test_a_full_lane_is_told(start_service: Callable[..., Served], redis_url: st
     valkey.delete("live:urls")
     until(lambda: service.fetch(*urls, wait=0).status_code == 202, service.process, 30)
     assert "quota" in service.fetch(*urls, wait=0).json()["detail"]
+    # the quota is that of all services, for any way into the lane
+    other = start_service("--fetches", "20", REDIS_URL=redis_url)
+    refused = other.client.post("/v1/urls", json={"urls": urls})
+    assert refused.status_code == 429 and "quota" in refused.json()["detail"]
+    assert 300 <= int(refused.headers["retry-after"]) <= 360

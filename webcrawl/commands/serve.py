@@ -102,8 +102,8 @@ class Command(OpenedCrawlCommand):
 def _trace(service: Service) -> None:
     """Sends traces of requests until the service ends; raises LibraryMissing."""
     opentelemetry()
+    from webcrawl.engine.keys import LIVE_CRAWL
     from webcrawl.metrics.exporting import Exporting
-    from webcrawl.service.live_events import LIVE_CRAWL
     from webcrawl.service.request_traces import RequestTraces
 
     exporting = Exporting(LIVE_CRAWL, f"service {os.getpid()}")

@@ -174,6 +174,10 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
     live:dead                      STREAM  messages that cannot be used: stream, id, error, message (JSON)
     wc:requests:<id>               STR     a request for pages at the HTTP API, as JSON, expiring
                                          (webcrawl.service.fetch)
+    wc:quota:<token>               HASH  left (URLs that the token may have fetched now) and at (ms): see
+                                         webcrawl.service.quota; expiring
+    wc:callers                     HASH  what services have done for the tokens, by name of the token and figure
+                                         (webcrawl.live.lane_figures)
     wc:webhooks                    HASH  webhook that was added over HTTP -> its URL, filter and secret, as JSON
                                          (webcrawl.service.hooks)
     wc:webhooks:<webhook>          STREAM  events that wait for its receiver: id (in the stream of the crawl), event
@@ -221,10 +225,16 @@ WANTED, ASKED = "wc:wanted", "wc:asked"
 """The channel with the units whose turns a crawl wants that comes before all others (see `Keys.turn`), and
 the channel with the numbers of URLs that were queued for the live lane."""
 
+LIVE_CRAWL = "live"
+"""The crawl of the live lane."""
 LIVE_URLS, LIVE_DEAD = "live:urls", "live:dead"
 """The streams of the live lane: messages, and messages that cannot be used."""
 REQUESTS = "wc:requests:"
 """The beginning of the keys of requests at the HTTP API."""
+QUOTAS = "wc:quota:"
+"""The beginning of the keys of quotas at the HTTP API."""
+CALLERS = "wc:callers"
+"""The key of what the services of an engine have done for each token."""
 WEBHOOKS = "wc:webhooks"
 """The key of the webhooks that were added over HTTP."""
 LIVE_GROUP = "live"

@@ -18,7 +18,7 @@ from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events
 from webcrawl.live.stored import StoredChain, StoredChains
-from webcrawl.metrics.totals import LIVE_MS, live_bucket
+from webcrawl.metrics.totals import LIVE_ANSWERS, LIVE_MS, live_bucket
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.stores.listeners import Publisher
 from webcrawl.urls.canonical import normalize, split
@@ -161,7 +161,7 @@ class Answering:
 
     def _count(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
         outcome = answer.error or ("stored" if answer.stored else "fetched")
-        self._counters[f"live.{outcome}"] += len(asks)
+        self._counters[f"{LIVE_ANSWERS}{outcome}"] += len(asks)
         waits = [time.time() - ask.put for ask in asks if not ask.page]
         self._counters[LIVE_MS] += round(1000 * sum(waits))
         self._counters.update(map(live_bucket, waits))

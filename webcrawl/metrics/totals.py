@@ -30,6 +30,8 @@ CAUSES = {
 }
 """The causes of dead letters, with their meanings."""
 
+LIVE_ANSWERS = "live."
+"""The prefix of the totals that count answers of the live lane by outcome."""
 MOST_VALUES = 100
 """The most values of a label; further values, those with the smallest numbers, count as "other"."""
 _OTHER = "other"
@@ -149,7 +151,7 @@ COUNTED = (
         "live_answers",
         "URLs of the live lane that were answered: `fetched`, `stored` (young enough), or the word for an error",
         label="outcome",
-        prefix="live.",
+        prefix=LIVE_ANSWERS,
     ),
     _total("live_forgotten_hosts", "idle hosts that the live lane has forgotten", "live_hosts_forgotten"),
     _total("live_messages", "messages of the live lane that workers have read"),

@@ -42,6 +42,7 @@ PARTS: Sequence[OperationsOf] = (
 
 def create_service(service: Service, parts: Sequence[OperationsOf] = PARTS) -> ServiceGate:
     """Returns the application. Its `close` ends what the service keeps open."""
+    service.run(service.keep_callers())
     operations = [operation for part in parts for operation in part(service)]
     document = openapi_document(operations)
     text = msgspec.json.encode(document)

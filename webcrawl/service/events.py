@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import LIVE_CRAWL
 from webcrawl.service.event_feed import BEGINNING, EventFeed, is_position
-from webcrawl.service.live_events import LIVE_CRAWL
 from webcrawl.service.operation import ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.service import Service

@@ -16,7 +16,7 @@ from webcrawl.documents.values import counted
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
 from webcrawl.service.fetch import FetchOutcome, FetchRequest, LiveFetch
-from webcrawl.service.fetches import BUSY, Fetches, Quota
+from webcrawl.service.fetches import BUSY, Fetches
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
 from webcrawl.service.page_parts import PartName, PartsReader, PartsRoom
 from webcrawl.service.page_reader import StoredPage
@@ -74,7 +74,7 @@ def operations(service: Service) -> Iterator[Operation]:
     """Yields the operations that fetch pages."""
     endpoint = _FetchedPages(
         service,
-        Fetches(service, Quota(service.fetches_per_hour) if service.fetches_per_hour else None),
+        Fetches(service),
         PartsReader(service),
     )
     yield Operation(

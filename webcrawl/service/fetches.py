@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import secrets
 import time
 from collections import Counter
@@ -34,46 +33,15 @@ _PAUSE = 0.2
 logger = logging.getLogger(__name__)
 
 
-class Quota:
-    """The URLs that a caller may have fetched: `per_hour` in an hour, a tenth of them at once."""
-
-    def __init__(self, per_hour: float) -> None:
-        self._rate = per_hour / 3_600
-        self._most = max(1.0, per_hour / 10)
-        self._left: dict[str, tuple[float, float]] = {}
-        """Caller -> what was left at a time."""
-
-    def take(self, caller: str, urls: int) -> None:
-        """Takes URLs from what is left; raises ApiProblem with the seconds until there are enough."""
-        now = time.monotonic()
-        left, before = self._left.get(caller, (self._most, now))
-        left = min(self._most, left + (now - before) * self._rate)
-        if urls > left:
-            missing = min(urls, self._most) - left
-            raise ApiProblem(
-                ProblemKind.TOO_MANY_REQUESTS,
-                f"the quota of this token allows {math.floor(left):,} more URLs now",
-                retry_after=max(1.0, missing / self._rate),
-                reason="quota",
-            )
-        self._left[caller] = (left - urls, now)
-
-    def give_back(self, caller: str, urls: int) -> None:
-        """Gives back URLs that were taken and are not fetched."""
-        left, before = self._left[caller]
-        self._left[caller] = (min(self._most, left + urls), before)
-
-
 class Fetches:
     """Fetches URLs by the live lane. Requests of other servers are known by what they leave in the engine."""
 
-    def __init__(self, service: Service, quota: Quota | None = None) -> None:
+    def __init__(self, service: Service) -> None:
         connection = service.opened.connection
         self._service = service
         self._engine = connection.engine
         self._lane = service.lane
         self._events = LiveEvents(connection, self._take)
-        self._quota = quota
         self._open: dict[str, LiveFetch] = {}
         self._of_caller, self._of_host = Counter[str](), Counter[str]()
         self._changed: dict[str, LiveFetch] = {}
@@ -112,22 +80,19 @@ class Fetches:
         if not free:
             fetch.id = ""
             return fetch
-        if self._quota is not None:
-            self._quota.take(caller.name, len(free))
         self._enter(fetch, free)
         messages = [
             LiveRequest((url,), id=fetch.id, max_age=request.max_ages[url], related=related, render=render)
             for url in free
         ]
         try:
-            with self._service.tally.timed("queue"):
-                await self._follow()
-                await self._keep(fetch)
-                await self._lane.put(messages)
+            async with self._service.quota.taken(caller.name, len(free)):
+                with self._service.tally.timed("queue"):
+                    await self._follow()
+                    await self._keep(fetch)
+                    await self._lane.put(messages)
         except BaseException:
             self._leave(fetch)
-            if self._quota is not None:
-                self._quota.give_back(caller.name, len(free))
             raise
         self._service.tally.queued[caller.name] += len(free)
         return fetch

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import LIVE_CRAWL
 from webcrawl.opened import Connection
 from webcrawl.stores.listeners import stream_entries
 
-LIVE_CRAWL = "live"
 _BLOCK_MS = 1_000
 _BATCH = 500
 _PAUSE = 0.5

@@ -19,8 +19,8 @@ from typing import Any
 from webcrawl.config.private_files import given_umask
 from webcrawl.crawler.crawl_options import private_options
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import LIVE_CRAWL
 from webcrawl.opened import Connection
-from webcrawl.service.live_events import LIVE_CRAWL
 
 _LOOK_SECONDS = 5.0
 _POLL_SECONDS = 1.0

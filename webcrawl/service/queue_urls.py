@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from webcrawl.client.answers import QueuedURLs
+from webcrawl.engine.keys import LIVE_CRAWL
 from webcrawl.errors import WrongMessage
 from webcrawl.frontier.entry import DEFAULT_LEVEL, Candidate
 from webcrawl.live.request import LiveRequest
 from webcrawl.service.events import CrawlName
 from webcrawl.service.fetch_pages import MaxAge
-from webcrawl.service.live_events import LIVE_CRAWL
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.read_pages import LONGEST_URL, MOST_URLS, PageURLs
@@ -67,7 +67,8 @@ class _QueuedURLs:
         wanted: WantedURLs = call.body
         urls = list(dict.fromkeys(map(normalize, wanted.urls)))
         if wanted.crawl == LIVE_CRAWL:
-            await self._to_lane(wanted, urls)
+            async with self.service.quota.taken(call.caller.name, len(urls)):
+                await self._to_lane(wanted, urls)
             self.service.tally.queued[call.caller.name] += len(urls)
             return ApiAnswer(QueuedURLs(len(urls)), HTTPStatus.ACCEPTED)
         for name in ("tag", "meta", "related", "render", "max_age"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -11,14 +12,18 @@ from typing import Any
 from scrapy.settings import Settings
 
 from webcrawl.config import read
+from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.live.lane import LiveLane
+from webcrawl.live.lane_figures import add_callers
 from webcrawl.opened import OpenedCrawl
 from webcrawl.service.max_ages import MaxAges
 from webcrawl.service.page_reader import PageReader
+from webcrawl.service.quota import Quota
 from webcrawl.service.tally import ServiceTally
 from webcrawl.web.access import Access
 from webcrawl.web.starter import CrawlStarter
 
+_KEEP_SECONDS = 2.0
 logger = logging.getLogger(__name__)
 
 
@@ -41,10 +46,10 @@ class Service:
         self.settings = settings
         self.access = access
         self.starter = starter
-        self.fetches_per_hour = fetches_per_hour
         self.tally = ServiceTally()
         self.pages = PageReader(opened, self.tally)
         self.ages = MaxAges(read(settings, "FETCH_MAX_AGE"))
+        self.quota = Quota(opened.connection.engine, fetches_per_hour)
         self.lane = LiveLane(opened.connection.engine, stream=read(settings, "LIVE_STREAM"))
         self.closing = asyncio.Event()
         """Set when the service ends: answers that go on, such as events, end then."""
@@ -61,6 +66,18 @@ class Service:
     def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
         """Registers what to call when the service ends, the latest first."""
         self._closers.append(close)
+
+    async def keep_callers(self) -> None:
+        """Adds what was done for each token to the figures in the engine, every few seconds until cancelled."""
+        kept = Counter[tuple[str, str]]()
+        while True:
+            await asyncio.sleep(_KEEP_SECONDS)
+            now = self.tally.by_caller()
+            try:
+                await add_callers(self.opened.connection.engine, now - kept)
+                kept = now
+            except UNAVAILABLE:
+                continue
 
     async def close(self) -> None:
         """Ends tasks, and calls what was registered."""

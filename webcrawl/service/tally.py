@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from webcrawl.live.lane_figures import QUEUED
 from webcrawl.metrics.observations import Histogram
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ class ServiceTally:
         """Counts an answer."""
         self.answers[operation, str(status)] += 1
         self.seconds[operation].observe(seconds)
+
+    def by_caller(self) -> Counter[tuple[str, str]]:
+        """Returns numbers by name of the token and figure: `queued` URLs, and refusals by reason."""
+        numbers = Counter({(token, QUEUED): number for token, number in self.queued.items()})
+        numbers.update({(token, reason): number for (reason, token), number in self.refusals.items()})
+        return numbers
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import time
@@ -45,6 +46,7 @@ class Templates:
             "counted": counted,
             "seconds": duration,
             "took": took,
+            "bound": bound,
             "ago": ago,
             "until": until,
             "host_path": host_path,
@@ -82,6 +84,13 @@ def took(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
+
+
+def bound(seconds: float) -> str:
+    """Returns the upper bound of a histogram's bucket, such as "0.25 s" or "5 min"."""
+    if math.isinf(seconds):
+        return "a longer time"
+    return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:g} min"
 
 
 def until(seconds: float) -> Markup:

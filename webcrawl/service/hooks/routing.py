@@ -18,14 +18,13 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from webcrawl.engine.keys import webhook_events
+from webcrawl.engine.keys import LIVE_CRAWL, webhook_events
 from webcrawl.engine.replication import Command
 from webcrawl.errors import EngineError
 from webcrawl.opened import Connection
 from webcrawl.service.events import EventFilter
 from webcrawl.service.hooks.registry import WebhookRegistry
 from webcrawl.service.hooks.webhook import Webhook
-from webcrawl.service.live_events import LIVE_CRAWL
 from webcrawl.stores.listeners import stream_entries
 
 GROUP, READER = "webhooks", "service"

@@ -24,6 +24,7 @@ from webcrawl.frontier.host_table import HostRow, HostTable
 from webcrawl.hosts.costs import Cost, Load
 from webcrawl.hosts.pace import Pace
 from webcrawl.web.crawl_form import CrawlForm
+from webcrawl.web.lane import shown_lane
 from webcrawl.web.outlook import crawl_end, outlook
 from webcrawl.web.overview import Overview, overview
 from webcrawl.web.page import DashboardPage, View
@@ -56,6 +57,8 @@ async def parts(view: View) -> Mapping[str, str]:
     values = await _values(view)
     current = values["overview"]
     names = ["state", "outlook", "figures", "breakdown", "hosts", "workers"]
+    if values["lane"]:
+        names.append("lane")
     if current.is_alive:
         names.append("latest")
         values["latest"] = await latest_pages(view)
@@ -106,6 +109,7 @@ async def _values(view: View) -> dict[str, Any]:
     waiting = sorted((host for host in known if known[host].wait), key=lambda host: -known[host].wait)
     return {
         "overview": current,
+        "lane": await shown_lane(view.connection, view.settings),
         "levels": levels,
         "types": list(current.figures.types.items())[:_MOST_TYPES],
         "busiest": used,

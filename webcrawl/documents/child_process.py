@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Self, cast
 
 from webcrawl.documents.sandbox import (
@@ -32,6 +33,8 @@ from webcrawl.errors import ReaderEnded
 
 START_SECONDS = 60.0
 """How long a child may take to start, which includes imports on a busy machine."""
+PATIENCE = 10
+"""Reading a document may take so many times the limit on a busy system: waiting for a processor is no reading."""
 _SOCKET_BUFFER = 1024 * 1024
 _MAX_ANSWER = 32 * 1024 * 1024
 _LARGE_ANSWER = 1024 * 1024
@@ -104,6 +107,14 @@ class ChildProcess(asyncio.Protocol):
             with suppress(OSError):  # it has ended
                 return time.clock_gettime(~self._process.pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
         return time.monotonic()
+
+    def waited_seconds(self) -> float:
+        """Returns the seconds in which the process could run and no processor was free, so far; 0 if unknown."""
+        if self._process is not None:
+            with suppress(OSError, ValueError, IndexError):  # it has ended, or the system does not count them
+                fields = Path(f"/proc/{self._process.pid}/schedstat").read_text().split()
+                return int(fields[1]) / 1e9
+        return 0.0
 
     @property
     def exit_code(self) -> int | None:

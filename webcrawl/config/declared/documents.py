@@ -23,7 +23,8 @@ READING = SettingGroup(
         "MIME_TIMEOUT",
         20,
         "Seconds for reading one document. After that the process is killed, and the page gets a "
-        "`processing_error`.",
+        "`processing_error`. On Linux, time in which the process waits for a processor does not count, up to nine "
+        "times as much.",
         values=Number(least=0.1, most=3_600),
         example=60,
     ),

@@ -23,7 +23,7 @@ from cachetools import FIFOCache
 
 from webcrawl.config import ReaderConfig
 from webcrawl.documents import child_process
-from webcrawl.documents.child_process import ChildProcess
+from webcrawl.documents.child_process import PATIENCE, ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import large_outline
 from webcrawl.documents.html.outline import Outline, unpack
@@ -324,12 +324,15 @@ class Outlines:
 
     async def _watch(self, process: ChildProcess) -> bool:
         """Waits for the end of a process; kills it, and returns True, when a page takes too long."""
-        first, checks = None, 0
+        first, checks, before, every = None, 0, 0.0, self._limits.seconds / _CHECKS
         while not process.ended.done():
-            await asyncio.wait([process.ended], timeout=self._limits.seconds / _CHECKS)
+            await asyncio.wait([process.ended], timeout=every)
             previous, first = first, self._waiting[0] if self._waiting else None
             checks = checks + 1 if first is not None and first is previous else 0
-            if checks >= _CHECKS:
+            if not checks:
+                before = process.waited_seconds()
+            # a process that waits for a processor does not read
+            elif checks >= min(_CHECKS + (process.waited_seconds() - before) / every, PATIENCE * _CHECKS):
                 process.kill(f"takes longer than {self._limits.seconds:g} s")
                 return True
         return False

@@ -20,7 +20,7 @@ import msgpack
 
 from webcrawl.config import ReaderConfig
 from webcrawl.documents import child_process
-from webcrawl.documents.child_process import ChildProcess
+from webcrawl.documents.child_process import PATIENCE, ChildProcess
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts, unpack
 from webcrawl.documents.mime.large_links import BYTES, LargeLinks
@@ -29,6 +29,7 @@ from webcrawl.documents.mime.reader_queue import ReaderQueue
 from webcrawl.errors import ReaderEnded, ResourcesExhausted, UnreadableDocument
 
 CHILD = "webcrawl.documents.mime.reader_child"
+_LEAST_WAIT = 0.05
 T = TypeVar("T")
 Charge: TypeAlias = Callable[[str, float], None]
 """Is called with the URL of each document and the processor seconds of reading it."""
@@ -87,10 +88,18 @@ class _Reader:
         self.documents += 1
         self.is_idle = False
         self._answer = given = asyncio.get_running_loop().create_future()
-        async with asyncio.timeout(limits.seconds):
-            await self._send(question, limits)
+        began, waited = time.monotonic(), self.process.waited_seconds()
+        async with asyncio.timeout(PATIENCE * limits.seconds):
+            async with asyncio.timeout(limits.seconds):
+                await self._send(question, limits)
             outcomes: list[asyncio.Future[Any]] = [given, self.process.ended]
-            await asyncio.wait(outcomes, return_when=asyncio.FIRST_COMPLETED)
+            left = began + limits.seconds - time.monotonic()
+            while not (await asyncio.wait(outcomes, timeout=left, return_when=asyncio.FIRST_COMPLETED))[0]:
+                read = time.monotonic() - began - (self.process.waited_seconds() - waited)
+                left = limits.seconds - read
+                if left <= 0:
+                    raise TimeoutError
+                left = max(left, _LEAST_WAIT)
         if not given.done():
             why = await self.process.end()
             if self.process.exit_code == -signal.SIGXCPU:

@@ -99,6 +99,26 @@ async def test_reader_that_exceeds_the_time_limit_is_killed(name: str) -> None:
         assert (await read(readers, "title", "next")).details["pid"] != pid
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the time")
+async def test_time_without_a_processor_does_not_count() -> None:
+    async with started(seconds=20) as readers:
+        pid = (await read(readers, "title")).details["pid"]
+        processor = min(os.sched_getaffinity(0))
+        os.sched_setaffinity(pid, {processor})
+        spin = f"import os\nos.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
+        others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(8)]
+        try:
+            readers.limits = ReaderConfig(processes=1, seconds=1.0, memory=MEMORY)
+            began = time.monotonic()
+            await read(readers, "work")
+            took = time.monotonic() - began
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        assert (await read(readers, "title")).details["pid"] == pid, f"it was killed after {took} s"
+
+
 async def test_the_processor_time_of_each_document_is_charged() -> None:
     charged: list[tuple[str, float]] = []
     async with started(seconds=20) as readers:

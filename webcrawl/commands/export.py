@@ -55,8 +55,9 @@ class Command(StoresCommand):
         ),
         option(
             "--partition",
-            "folders by day of fetching (default), 16 folders by hash of the host, or none",
-            choices=("date", "host", "none"),
+            "folders by day of fetching, by crawl, 64 or (host) 16 folders by hash of the host, or none; by default "
+            "EXPORT_PARTITION, else date for pages and none for links and texts",
+            choices=("date", "crawl", "shard", "host", "none"),
         ),
         option("--host", "only the pages of one host, such as https://example.org"),
         option("--crawl", "only pages that this crawl fetched last; with --format wacz the crawl to pack"),
@@ -85,14 +86,16 @@ class Command(StoresCommand):
             wat = await asyncio.to_thread(_export_wat, opened, opts, asyncio.get_running_loop())
             _report_rows(*wat, "record")
             return
+        chosen = read(self.settings, "EXPORT_PARTITION")
         if opts.format in _TABLES:
-            _report_rows(*_export_table(opened, opts))
+            _report_rows(*_export_table(opened, opts, opts.partition or chosen or "none"))
             return
         opts.format = opts.format or _usual_format()
         if opts.partition and opts.format == "cc-index":
             raise UsageError("--format cc-index has its own folders: leave out --partition")
         if (opts.text or opts.markdown or opts.changed_since) and opts.format == "cc-index":
             raise UsageError("--format cc-index has no columns for --text, --markdown and --changed-since")
+        opts.partition = opts.partition or chosen or "date"
         # in a thread, because the event loop of this thread runs the reader processes
         manifest, uri = await asyncio.to_thread(self._export, opened, opts, asyncio.get_running_loop())
         _report_rows(manifest, uri)
@@ -182,7 +185,9 @@ class Command(StoresCommand):
         return manifest, store.uri()
 
 
-def _export_table(opened: OpenedCrawl, opts: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def _export_table(
+    opened: OpenedCrawl, opts: argparse.Namespace, partition: str
+) -> tuple[dict[str, Any], str]:
     """Exports the current links or texts; returns the manifest, and the location of the export."""
     from webcrawl.results.exports.export import store_export
     from webcrawl.results.exports.snapshot import write_snapshot
@@ -190,17 +195,24 @@ def _export_table(opened: OpenedCrawl, opts: argparse.Namespace) -> tuple[dict[s
     from webcrawl.stores.objects.registry import location, open_store
 
     if unused := [
-        f"--{name}" for name in (*_NOT_PACKED, "crawl", "text") if getattr(opts, name.replace("-", "_"))
+        f"--{name}" for name in (*_NOT_PACKED[1:], "crawl", "text") if getattr(opts, name.replace("-", "_"))
     ]:
         raise UsageError(
             f"--format {opts.format} has the current rows of all pages: leave out {', '.join(unused)}"
         )
+    if partition == "host":
+        raise UsageError(f"--partition host is for pages: --format {opts.format} has shard")
     store = open_store(location(opts.output), "--output", opened.stores.object_stores)
     with opened.metadata() as metadata:
         pages = CurrentPages(metadata.contents())
-        about = {"source": metadata.name, "format": opts.format}
+        about = {"source": metadata.name, "format": opts.format, "partition": partition}
     manifest = store_export(
-        store, lambda *into: write_snapshot(opened.stores, opts.format, pages, *into), about, force=opts.force
+        store,
+        lambda folder, stamp: write_snapshot(
+            opened.stores, opts.format, pages, folder, stamp, partition=partition
+        ),
+        about,
+        force=opts.force,
     )
     return manifest, store.uri()
 
@@ -292,6 +304,6 @@ def _form(opts: argparse.Namespace, metadata: Metadata) -> _Form:
 
     if opts.format == "cc-index":
         return _Form(
-            ParquetPart, "crawl", cc_index.FIELDS, lambda rows: cc_index.index_rows(rows, metadata.get)
+            ParquetPart, "cc-index", cc_index.FIELDS, lambda rows: cc_index.index_rows(rows, metadata.get)
         )
-    return _Form(FORMATS[opts.format], opts.partition or "date", FIELDS, exported_rows)
+    return _Form(FORMATS[opts.format], opts.partition, FIELDS, exported_rows)

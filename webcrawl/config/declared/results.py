@@ -106,6 +106,15 @@ GROUP = SettingGroup(
         "repeated lines, by which data sets for language models are filtered.",
     ),
     Setting(
+        "EXPORT_PARTITION",
+        "",
+        "The folders of [exports](exports.md#partitions) of pages, links and texts, which readers take for a "
+        "column: `date=` by the day of the fetch, `crawl=`, `shard=` with 64 by a hash of the host, or `none`. By "
+        "default, pages are in folders by day, and links and texts in one folder.",
+        values=Choice(("", "date", "crawl", "shard", "none")),
+        example="shard",
+    ),
+    Setting(
         "METADATA_URI",
         None,
         "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "

@@ -12,12 +12,10 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import quote
-
-import xxhash
 
 from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import NoSuchObject, StoreError
+from webcrawl.results.exports.partitions import PARTITIONS
 from webcrawl.results.exports.parts import FIELDS, ExportPart, Row
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -26,17 +24,6 @@ BUFFERED_BYTES = 32_000_000
 OPEN_PARTS = 64
 ROWS_A_FILE = 1_000_000
 BYTES_A_FILE = 500_000_000
-HOST_PARTS = 16
-# the name of Hive for a partition without a value
-_NO_CRAWL = "__HIVE_DEFAULT_PARTITION__"
-
-PARTITIONS: Mapping[str, Callable[[Row], str]] = {
-    "date": lambda row: f"date={row['fetched_at']:%Y-%m-%d}",
-    "host": lambda row: f"part={xxhash.xxh3_64_intdigest(row['host'].encode()) % HOST_PARTS:02}",
-    "none": lambda row: "",
-    "crawl": lambda row: f"crawl={quote(row['crawl'] or _NO_CRAWL, safe='')}/subset={row['subset']}",
-}
-"""Partitions by name: by the day (UTC) of the fetch, by host into 16 folders, none, or as in Common Crawl."""
 
 MANIFEST = "_export.json"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from sqlalchemy.types import TypeEngine
 
 from webcrawl.documents.values import harmless, plain
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
-from webcrawl.stores.tables.parquet import GROUP_BYTES, ascending, parquet_writer, pyarrow
+from webcrawl.stores.tables.parquet import SpooledFile, parquet_writer, pyarrow
 from webcrawl.urls.reversed_hosts import reversed_host
 
 Row = Mapping[str, Any]
@@ -24,8 +23,6 @@ NOT_NULL = " not null"
 """The end of the type of a field that is never empty."""
 _ORDER = ("host", "url")
 _LARGE = ("text", "markdown")
-_DISK_SHARE = 4
-"""Rows of pages take about a quarter of their bytes in a Parquet file."""
 
 _KINDS: tuple[tuple[type[TypeEngine[Any]], str], ...] = (
     # the first match counts, because a BigInteger is also an Integer
@@ -94,36 +91,27 @@ class ExportPart(ABC):
 
 
 class ParquetPart(ExportPart):
-    """A Parquet file with row groups of about GROUP_BYTES, each sorted by host and URL if the rows have them.
-
-    Rows wait in a temporary file in the same folder until `close`, because a writer for each partition would hold a
-    row group in memory.
-    """
+    """A Parquet file, sorted by host and URL if the rows have them; see `SpooledFile`."""
 
     suffix = ".parquet"
 
     def __init__(self, path: Path, fields: Mapping[str, str] = FIELDS) -> None:
         super().__init__(path, fields)
-        self._into = path
         self._schema = arrow_schema(fields)
-        path.touch()
-        self._waiting = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
-        self._stream = pyarrow().ipc.new_stream(self._waiting, self._schema)
+        order = [name for name in _ORDER if name in fields]
+        self._file = SpooledFile(
+            path, self._schema, order, lambda path: parquet_writer(path, self._schema, order, large=_LARGE)
+        )
 
     def write(self, rows: Sequence[Row]) -> None:
         flat = [_flat(row, self._fields) for row in rows]
-        self._stream.write_table(pyarrow().Table.from_pylist(flat, schema=self._schema))
+        self._file.write(pyarrow().Table.from_pylist(flat, schema=self._schema))
 
     def size(self) -> int:
-        return self._waiting.tell() // _DISK_SHARE
+        return self._file.size()
 
     def close(self) -> None:
-        order = [name for name in _ORDER if name in self._fields]
-        self._stream.close()
-        self._waiting.seek(0)
-        with self._waiting, parquet_writer(self._into, self._schema, order, large=_LARGE) as writer:
-            for group in _groups(pyarrow().ipc.open_stream(self._waiting), self._schema):
-                writer.write_table(group.sort_by(ascending(order)) if order else group, len(group))
+        self._file.close()
 
 
 def arrow_schema(fields: Mapping[str, str]) -> Any:
@@ -147,19 +135,6 @@ def arrow_schema(fields: Mapping[str, str]) -> Any:
             for name, kind in fields.items()
         ]
     )
-
-
-def _groups(batches: Iterable[Any], schema: Any) -> Iterator[Any]:
-    """Yields Arrow tables of about GROUP_BYTES."""
-    waiting, size = list[Any](), 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= GROUP_BYTES:
-            yield pyarrow().Table.from_batches(waiting, schema)
-            waiting, size = [], 0
-    if waiting:
-        yield pyarrow().Table.from_batches(waiting, schema)
 
 
 class JsonLinesPart(ExportPart):

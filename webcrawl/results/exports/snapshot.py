@@ -10,14 +10,13 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
 from webcrawl.links import arrow as links
 from webcrawl.links.sources import link_files
+from webcrawl.results.exports.partitions import PartitionColumns, folders, write_partitions
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows
 from webcrawl.stores.tables import texts
-from webcrawl.stores.tables.journal import SUFFIX
-from webcrawl.stores.tables.parquet import GROUP_BYTES, ascending, pyarrow
+from webcrawl.stores.tables.parquet import SpooledFile, pyarrow
 from webcrawl.stores.tables.store import TableFile
 
 TableName = Literal["links", "texts"]
-FILE_BYTES = 500_000_000
 
 
 class _Table(NamedTuple):
@@ -30,6 +29,7 @@ class _Table(NamedTuple):
     order: Sequence[str]
     writer: Callable[[Path], Any]
     files: Callable[[StoreConfig], Sequence[Callable[[], TableFile]]]
+    partition: PartitionColumns
 
 
 def _text_files(config: StoreConfig) -> Sequence[Callable[[], TableFile]]:
@@ -48,6 +48,7 @@ _TABLES: Mapping[TableName, _Table] = {
         links.ORDER,
         lambda path: links.writer(path, links.schema()),
         lambda config: link_files(config).openers,
+        PartitionColumns("from_host", "time"),
     ),
     "texts": _Table(
         ("url", "fetched_at"),
@@ -57,6 +58,7 @@ _TABLES: Mapping[TableName, _Table] = {
         texts.ORDER,
         texts.table_writer,
         _text_files,
+        PartitionColumns("host", "fetched_at"),
     ),
 }
 
@@ -84,37 +86,22 @@ def current_rows(config: StoreConfig, table: TableName, pages: CurrentPages) -> 
 
 
 def write_snapshot(
-    config: StoreConfig, table: TableName, pages: CurrentPages, folder: Path, stamp: str
+    config: StoreConfig,
+    table: TableName,
+    pages: CurrentPages,
+    folder: Path,
+    stamp: str,
+    partition: str = "none",
 ) -> dict[str, int]:
-    """Writes the current rows of a table to Parquet files in a folder; returns their numbers of rows by name."""
+    """Writes the current rows of a table to Parquet files in a folder; returns their numbers of rows by name.
+
+    `partition`: see `folders`. Links are in the partition of their page.
+    """
     known = _TABLES[table]
-    counts: dict[str, int] = {}
-    writer, path = None, folder
-    try:
-        for group in _groups(current_rows(config, table, pages)):
-            if writer is None:
-                path = folder / f"{table}-{stamp}-{len(counts):05}{SUFFIX}"
-                writer = known.writer(path)
-                counts[path.name] = 0
-            writer.write_table(group.sort_by(ascending(known.order)), len(group))
-            counts[path.name] += len(group)
-            if path.stat().st_size >= FILE_BYTES:
-                writer.close()
-                writer = None
-    finally:
-        if writer is not None:
-            writer.close()
-    return counts
-
-
-def _groups(tables: Iterator[Any]) -> Iterator[Any]:
-    """Yields the rows of tables in groups of about `GROUP_BYTES`."""
-    waiting, size = list[Any](), 0
-    for rows in tables:
-        waiting.append(rows)
-        size += rows.nbytes
-        if size >= GROUP_BYTES:
-            yield pyarrow().concat_tables(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pyarrow().concat_tables(waiting)
+    return write_partitions(
+        current_rows(config, table, pages),
+        folder,
+        f"{table}-{stamp}",
+        lambda rows: folders(rows, partition, known.partition),
+        lambda path: SpooledFile(path, known.schema(), known.order, known.writer),
+    )

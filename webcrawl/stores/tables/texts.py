@@ -44,7 +44,7 @@ _PARTS = (("text", "markdown"), ("page_text", "page_markdown"))
 _REPEATED = ("host", "origin", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns with few different values, each of which is written once."""
 _LARGE = (*_PARTS[0], *_PARTS[1], "signals")
-_NEVER_EMPTY = ("url", "host", "fetched_at", "crawl", "text", "origin")
+_NEVER_EMPTY = ("url", "host", "fetched_at", "text", "origin")
 ORDER = ("host", "url", "fetched_at")
 """The columns by which the rows of a row group are sorted."""
 _FIRST_COLUMNS = 17

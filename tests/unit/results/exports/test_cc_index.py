@@ -84,7 +84,7 @@ def exported(metadata: Metadata, folder: Path) -> duckdb.DuckDBPyConnection:
     """A database whose table ccindex.ccindex is an export."""
     store = open_store(location(str(folder)), "--output")
     rows = index_rows(metadata.scan(), metadata.get)
-    manifest = export(rows, store, ParquetPart, "crawl", source="the test", fields=FIELDS)
+    manifest = export(rows, store, ParquetPart, "cc-index", source="the test", fields=FIELDS)
     assert manifest["rows"] == 10
     database = duckdb.connect()
     database.sql("CREATE SCHEMA ccindex")

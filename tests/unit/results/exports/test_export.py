@@ -23,6 +23,7 @@ from webcrawl.documents.values import memory_bytes
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.results.exports import export as module
 from webcrawl.results.exports.export import MANIFEST, export
+from webcrawl.results.exports.partitions import shard_folder
 from webcrawl.results.exports.parts import FIELDS, FORMATS, NOT_NULL, ParquetPart, exported_rows
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import location, open_store
@@ -161,6 +162,22 @@ def test_rows_are_partitioned_by_day_or_host(rows: list[dict[str, Any]], tmp_pat
         f"SELECT host, count(DISTINCT part) FROM read_parquet('{tmp_path}/hosts/**/*.parquet') GROUP BY ALL"
     )
     assert sorted(duckdb.sql(query).fetchall()) == [(f"example.{name}", 1) for name in "abcdefgh"]
+
+
+@pytest.mark.parametrize(("partition", "column"), [("crawl", "crawl"), ("shard", "shard")])
+def test_partitions_are_columns_for_readers(
+    rows: list[dict[str, Any]], tmp_path: Path, partition: str, column: str
+) -> None:
+    crawls = [{**row, "crawl": ("news/a", "b c")[number % 2]} for number, row in enumerate(rows)]
+    exported(crawls, tmp_path, "parquet", partition)
+    files = duckdb.sql(f"FROM read_parquet('{tmp_path}/**/*.parquet', hive_partitioning = true)")
+    values = {(row[0], row[1]) for row in files.project(f"host, {column}").fetchall()}
+    if partition == "crawl":
+        assert {value for _, value in values} == {"news/a", "b c"}
+    else:
+        assert values == {
+            (host, int(shard_folder(host).removeprefix("shard="))) for host in {row["host"] for row in rows}
+        }
 
 
 def test_buffered_rows_and_open_files_are_limited(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
 import pyarrow.parquet
 import pytest
 
@@ -19,6 +20,7 @@ from webcrawl.documents.payload import StoredPayload
 from webcrawl.errors import StoreError
 from webcrawl.links.entry import microseconds
 from webcrawl.links.store import LinkStore
+from webcrawl.results.exports import partitions
 from webcrawl.results.exports.snapshot import TableName, current_rows, write_snapshot
 from webcrawl.stores.current_pages import CurrentPages
 from webcrawl.stores.metadata import Metadata
@@ -190,3 +192,29 @@ def test_files_of_earlier_versions_and_without_pages_are_read(tmp_path: Path) ->
     path.unlink()
     with pytest.raises(StoreError, match="no texts are stored in .*: crawl with TEXT = 'parquet'"):
         next(crawls.current("texts"))
+
+
+@pytest.mark.parametrize("partition", ["date", "crawl", "shard", "none"])
+def test_links_and_texts_of_a_page_are_in_the_same_partition(
+    tmp_path: Path, partition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "OPEN_FILES", 2)
+    crawls = Crawls(tmp_path)
+    for name in ("one", "two"):
+        crawls.crawl(name, [(f"{name}/{number}", "change") for number in range(30)])
+    with Metadata(crawls.config.metadata) as metadata:
+        pages = CurrentPages(metadata.contents())
+    folders = {}
+    for table, column in (("links", "from_url"), ("texts", "url")):
+        folder = tmp_path / "export" / table
+        folder.mkdir(parents=True)
+        counts = write_snapshot(crawls.config, table, pages, folder, "1", partition=partition)
+        rows = duckdb.sql(
+            f"SELECT DISTINCT {column}, parse_dirpath(filename) AS parent FROM read_parquet("
+            f"'{folder}/**/*.parquet', filename = true, hive_partitioning = {str(partition != 'none').lower()})"
+        ).fetchall()
+        assert sum(counts.values()) == (120 if table == "links" else 60)
+        folders[table] = {url: Path(parent).relative_to(folder).as_posix() for url, parent in rows}
+    assert folders["links"] == folders["texts"]
+    expected = {"date": 3, "crawl": 2, "shard": 1, "none": 1}
+    assert len({*folders["texts"].values()}) == expected[partition]

@@ -12,11 +12,13 @@ from typing import Any, TypeAlias
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
-from webcrawl.links.arrow import PAGES, footer_of, pyarrow, writer
+from webcrawl.links.arrow import PAGES, footer_of, pyarrow
 from webcrawl.reparse.plan import Reading
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.parquet import parquet_writer
+from webcrawl.stores.tables.texts import LARGE
 from webcrawl.stores.warc.files import prefix_of
 
 Readings: TypeAlias = Callable[[Sequence[str]], Mapping[str, Reading]]
@@ -96,7 +98,7 @@ def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, k
     start, urls = 0, set[str]()
     with store.workspace() as folder:
         path = folder / name
-        with writer(path, file.schema_arrow) as made:
+        with parquet_writer(path, file.schema_arrow, _order(file), large=LARGE, store_schema=False) as made:
             for group in range(file.num_row_groups):
                 rows = file.read_row_group(group)
                 remaining = rows.filter(kept.slice(start, len(rows)))
@@ -107,3 +109,10 @@ def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, k
             if PAGES in (file.metadata.metadata or {}):
                 made.add_key_value_metadata(footer_of(urls))
         store.move_file(name, path)
+
+
+def _order(file: Any) -> list[str]:
+    """Returns the columns by which the row groups of a file are sorted; files of earlier versions do not say so."""
+    names = file.schema_arrow.names
+    sorting = file.metadata.row_group(0).sorting_columns if file.num_row_groups else ()
+    return [names[column.column_index] for column in sorting]

@@ -43,7 +43,8 @@ _PARTS = (("text", "markdown"), ("page_text", "page_markdown"))
 """The columns of the texts of `StoreConfig.text_parts`; the last two are empty unless both parts are stored."""
 _REPEATED = ("host", "origin", "author", "language", "mime_type", "warc_file", "crawl", "status", *_TIMES[1:])
 """The columns with few different values, each of which is written once."""
-_LARGE = (*_PARTS[0], *_PARTS[1], "signals")
+LARGE = (*_PARTS[0], *_PARTS[1], "signals")
+"""The columns whose values are too long for statistics."""
 _NEVER_EMPTY = ("url", "host", "fetched_at", "text", "origin")
 ORDER = ("host", "url", "fetched_at")
 """The columns by which the rows of a row group are sorted."""
@@ -138,7 +139,7 @@ def make_table(journal: Path, path: Path) -> bool:
 def table_writer(path: Path) -> Any:
     """Returns a pyarrow ParquetWriter of a table of texts; row groups must be sorted by ORDER."""
     # the other columns have a different value for each page
-    return parquet_writer(path, schema(), ORDER, large=_LARGE, use_dictionary=list(_REPEATED))
+    return parquet_writer(path, schema(), ORDER, large=LARGE, use_dictionary=list(_REPEATED))
 
 
 @cache

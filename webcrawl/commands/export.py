@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 20
 _TABLES = ("links", "texts")
-_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wat", "wacz", *_TABLES)
+_LAKE = "iceberg"
+_FORMATS = ("parquet", "jsonl", "csv", "cc-index", "wat", "wacz", *_TABLES, _LAKE)
 _NOT_PACKED = ("partition", "host", "since", "changed-since", "status", "type", "markdown")
 """The options that choose rows or columns, which a WACZ file has not."""
 
@@ -50,7 +51,7 @@ class Command(StoresCommand):
         option(
             "--format",
             "parquet, the default if pyarrow is installed; otherwise jsonl; with links and texts, the stored links or "
-            "texts that are current, as Parquet",
+            "texts that are current, as Parquet; with iceberg, all three as tables of Iceberg in the lake of the crawl",
             choices=_FORMATS,
         ),
         option(
@@ -75,6 +76,9 @@ class Command(StoresCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        if opts.format == _LAKE and not args:
+            _update_lake(opened, opts)
+            return
         if args or not opts.output:
             raise UsageError("give the destination: -o folder, -o s3://bucket/prefix, or -o file.wacz")
         if opts.title and opts.format != "wacz":
@@ -250,6 +254,28 @@ def _export_wat(
 
 def _report_rows(manifest: Mapping[str, Any], uri: str, noun: str = "row") -> None:
     print(f"{counted(manifest['rows'], noun)} in {counted(len(manifest['files']), 'file')}: {uri}")
+
+
+def _update_lake(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
+    """Brings the tables of Iceberg up to date, and prints where they are."""
+    from webcrawl.lake.catalogue import check_lake
+    from webcrawl.lake.update import update_lake
+
+    names = (*_NOT_PACKED, "output", "crawl", "text", "title", "force")
+    if unused := [f"--{name}" for name in names if getattr(opts, name.replace("-", "_"))]:
+        raise UsageError(
+            f"--format {_LAKE} updates the tables in the lake of the crawl: leave out {', '.join(unused)}"
+        )
+    check_lake(opened.stores)
+    with opened.metadata() as metadata:
+        tables = update_lake(opened.stores, metadata, opened.config.crawl_id)
+    for name, state in tables.items():
+        print(
+            f"{name}: {counted(state.rows, 'row')} in {counted(state.files, 'file')}, {state.added:,} added; "
+            f"snapshot {state.snapshot}, {state.metadata}"
+        )
+    if not tables:
+        print("Nothing is stored yet.", file=sys.stderr)
 
 
 def _usual_format() -> str:

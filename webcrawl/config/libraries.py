@@ -24,6 +24,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "languages": ("pycld2", "py3langid"),
     "parquet": ("pyarrow",),
     "search": ("tantivy",),
+    "lake": ("pyiceberg", "pyarrow"),
     "dashboard": ("starlette", "jinja2", "uvicorn"),
     "service": ("starlette", "uvicorn", "msgspec"),
 }

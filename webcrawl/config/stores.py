@@ -15,6 +15,7 @@ from webcrawl.config.setting import Settings
 from webcrawl.errors import ConfigurationError
 
 _BESIDE = {
+    "lake": "lake",
     "links": "links",
     "mined": "mined",
     "robotstxt": "robotstxt",
@@ -52,6 +53,8 @@ class StoreConfig:
     has_signals: bool = from_setting("TEXT_SIGNALS")
     object_stores: Mapping[str, str] = field(default_factory=lambda: OBJECT_STORES)
     """URI scheme -> path of an ObjectStore class."""
+    lake: str = ""
+    """URI of an object store for tables of Iceberg."""
     links: str = ""
     """URI of an object store for the link store."""
     mined: str = ""

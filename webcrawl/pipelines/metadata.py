@@ -63,9 +63,15 @@ class MetadataPipeline(SessionComponent):
             _check_weights(dates.weights.column, session.stores.metadata)
             self._due_pages = DuePages(session.stores.metadata, session.config.crawl_id, dates.weights.column)
         self._batches = Batches(self._write, pause=PAUSE)
-        if session.config.importance != "off":
+        self._has_importance = session.config.importance != "off"
+        self._has_lake = bool(read(crawler.settings, "LAKE"))
+        if self._has_lake:
+            from webcrawl.lake.catalogue import check_lake
+
+            check_lake(session.stores)
+        if self._has_importance or self._has_lake:
             # the frontier learns of the last pages only after the pipelines are closed
-            crawler.signals.connect(self._update_importance, signals.spider_closed)
+            crawler.signals.connect(self._do_final_work, signals.spider_closed)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page):
@@ -114,17 +120,43 @@ class MetadataPipeline(SessionComponent):
                 lambda: index.kept(digest, page.url, archived_at, page.read_as)
             )
 
-    async def _update_importance(self, reason: str) -> None:
-        """Sets the final importance of pages in their rows; the last worker of a crawl does this."""
-        connection = self._session.connection
-        if reason not in _ENDS or not connection.is_open:
+    async def _do_final_work(self, reason: str) -> None:
+        """Sets the final importance of pages in their rows, then updates the lake; the last worker does this."""
+        connection, stores = self._session.connection, self._session.stores
+        if not connection.is_open or not await self._is_last(reason):
             return
+        if self._has_importance and reason in _ENDS:
+            try:
+                await update_importance(connection, stores.metadata, connection.link_memory)
+            except (EngineUnavailable, StoreError) as error:
+                logger.warning(
+                    "The importance of pages could not be updated in the metadata database: %s", error
+                )
+        if self._has_lake:
+            await asyncio.to_thread(self._update_lake)
+
+    async def _is_last(self, reason: str) -> bool:
+        """Returns whether this worker does the final work: of a crawl that ended, or of a run that was stopped."""
+        connection = self._session.connection
+        workers = connection.crawl.workers
         try:
-            if not await connection.retry_until_available(connection.crawl.workers.is_last):
-                return
-            await update_importance(connection, self._session.stores.metadata, connection.link_memory)
-        except (EngineUnavailable, StoreError) as error:
-            logger.warning("The importance of pages could not be updated in the metadata database: %s", error)
+            if reason in _ENDS:
+                return await connection.retry_until_available(workers.is_last)
+            return self._has_lake and not await connection.retry_until_available(workers.alive)
+        except EngineUnavailable as error:
+            logger.warning("The final work of the crawl is left undone: %s", error)
+            return False
+
+    def _update_lake(self) -> None:
+        # its libraries may not be installed
+        from webcrawl.lake.update import update_lake
+        from webcrawl.stores.metadata import Metadata
+
+        try:
+            with Metadata(self._session.stores.metadata) as metadata:
+                update_lake(self._session.stores, metadata, self._session.config.crawl_id)
+        except StoreError as error:
+            logger.error("%s; the next run, or scrapy export --format iceberg, brings it up to date", error)
 
     def _write(self, pages: list[Page]) -> list[None | Exception]:
         try:

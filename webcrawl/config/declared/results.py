@@ -115,6 +115,15 @@ GROUP = SettingGroup(
         example="shard",
     ),
     Setting(
+        "LAKE",
+        "",
+        "`iceberg` brings [tables of Apache Iceberg](../guide/lake.md) over the pages, texts and links up to date "
+        "when a run of the crawl ends. Their catalogue is in `METADATA_URI`, their own files are in `DATA_DIR/lake` "
+        "or in `lake/` below `STORE_URI`. It needs `pip install pyiceberg`.",
+        values=Choice(("", "iceberg")),
+        example="iceberg",
+    ),
+    Setting(
         "METADATA_URI",
         None,
         "The database of table `pages`, as an SQLAlchemy URL; `None` means `DATA_DIR/metadata.db`. "

@@ -61,7 +61,8 @@ class S3Store(ObjectStore):
             connect_timeout=5, read_timeout=30, retries={"mode": "legacy", "total_max_attempts": 2}
         )
         try:
-            self._client = _session().client("s3", config=config)
+            session = _session()
+            self._client, self._session = session.client("s3", config=config), session
         except (BotoCoreError, ValueError) as error:
             raise StoreError(str(error)) from error
 
@@ -82,6 +83,21 @@ class S3Store(ObjectStore):
             raise StoreUnavailable(str(error)) from error
         except BotoCoreError as error:
             raise StoreError(str(error)) from error
+
+    def file_access(self) -> dict[str, str]:
+        """Returns endpoint, region and credentials as boto3 found them. Credentials that expire are those of now."""
+        access = {"s3.endpoint": self._client.meta.endpoint_url, "s3.region": self._client.meta.region_name}
+        if credentials := self._credentials():
+            access |= {
+                "s3.access-key-id": credentials.access_key,
+                "s3.secret-access-key": credentials.secret_key,
+                "s3.session-token": credentials.token,
+            }
+        return {name: value for name, value in access.items() if value}
+
+    def _credentials(self) -> Any:
+        credentials = self._session.get_credentials()
+        return credentials and credentials.get_frozen_credentials()
 
     def put(self, name: str, data: bytes) -> None:
         with self._naming(name):

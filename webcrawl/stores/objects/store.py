@@ -91,6 +91,10 @@ class ObjectStore(ABC):
         for stored in list(self.objects(f"{name}/")):
             self.delete(stored.name)
 
+    def file_access(self) -> dict[str, str]:
+        """Returns what pyiceberg needs to open the objects by their URIs: its properties of FileIO."""
+        return {}
+
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """Creates a local folder for files that `move_file` will store, and deletes it at the end."""

@@ -1,0 +1,1 @@
+"""Tables of Apache Iceberg over the files of a crawl."""

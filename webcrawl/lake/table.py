@@ -1,0 +1,134 @@
+"""A table of the lake: adds files to it, and removes files that are gone, each in one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from webcrawl.lake.catalogue import NAMESPACE, location
+from webcrawl.lake.libraries import pyarrow, pyiceberg
+from webcrawl.stores.objects.store import ObjectStore
+
+_TRIES = 10
+_PROPERTIES = {
+    # each run adds a manifest, and a reader opens all of them
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    # pyiceberg would add the same files again to the snapshot of the other process
+    "commit.retry.num-retries": "0",
+    # the format that all current readers know
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+}
+_HINT = "metadata/version-hint.text"
+_METADATA_SUFFIX = ".metadata.json"
+
+
+class Change(NamedTuple):
+    """The locations of files to add to a table, and of files to remove from its current state."""
+
+    added: Sequence[str]
+    removed: Collection[str] = ()
+
+
+class Committed(NamedTuple):
+    """The state of a table after a change.
+
+    files, rows   of its current state
+    added         the number of files that were added
+    snapshot      the id of its current snapshot; None if it has none
+    metadata      the location of its metadata file, which readers without a catalogue open
+    """
+
+    files: int
+    rows: int
+    added: int
+    snapshot: int | None
+    metadata: str
+
+
+class LakeTable:
+    """A table in the catalogue, created if it is missing. Methods raise the errors that `lake_errors` turns."""
+
+    def __init__(self, catalogue: Any, name: str, schema: Any, store: ObjectStore) -> None:
+        """`schema`: the Arrow schema of its files. The table gets columns that it lacks; none is required."""
+        self._name, self._store = name, store
+        optional = pyarrow().schema([field.with_nullable(True) for field in schema])
+        if catalogue.table_exists((NAMESPACE, name)):
+            self._table = catalogue.load_table((NAMESPACE, name))
+        else:
+            self._table = catalogue.create_table_if_not_exists(
+                (NAMESPACE, name), optional, location=location(store, name), properties=_PROPERTIES
+            )
+        if not {*schema.names} <= {*self._table.schema().column_names}:
+            with self._table.update_schema() as update:
+                update.union_by_name(optional)
+
+    def current(self) -> dict[str, Any]:
+        """Returns the files of the current state: location -> pyiceberg's DataFile."""
+        snapshot = self._table.current_snapshot()
+        manifests = [] if snapshot is None else snapshot.manifests(self._table.io)
+        return {file.file_path: file for file in self._files(manifests, discard_deleted=True)}
+
+    def known(self) -> set[str]:
+        """Returns the locations of the files in any snapshot, also of those that were removed again."""
+        snapshots = self._table.snapshots()
+        manifests = {
+            manifest.manifest_path: manifest
+            for snapshot in snapshots
+            for manifest in snapshot.manifests(self._table.io)
+        }
+        return {file.file_path for file in self._files(manifests.values(), discard_deleted=False)}
+
+    def apply(self, plan: Callable[[LakeTable], Change], about: Mapping[str, str]) -> Committed:
+        """Commits what `plan` returns as a snapshot with the properties `about`; nothing if the plan is empty.
+
+        If another process commits first, the plan is made again from its snapshot.
+        """
+        for left in reversed(range(_TRIES)):
+            self._table.refresh()
+            change = plan(self)
+            try:
+                if change.added or change.removed:
+                    self._commit(change, about)
+                break
+            except pyiceberg().exceptions.CommitFailedException:
+                if not left:
+                    raise
+        self._write_hint()
+        files = self.current()
+        snapshot = self._table.current_snapshot()
+        return Committed(
+            len(files),
+            sum(file.record_count for file in files.values()),
+            len(change.added),
+            snapshot and snapshot.snapshot_id,
+            self._table.metadata_location,
+        )
+
+    def _commit(self, change: Change, about: Mapping[str, str]) -> None:
+        removed = {path: file for path, file in self.current().items() if path in change.removed}
+        with self._table.transaction() as transaction:
+            if transaction.table_metadata.name_mapping() is None:
+                # columns are found by name: the files were written without ids of columns
+                mapping = self._table.schema().name_mapping.model_dump_json()
+                transaction.set_properties({"schema.name-mapping.default": mapping})
+            update = transaction.update_snapshot(snapshot_properties=dict(about))
+            with update.overwrite() if removed else update.merge_append() as snapshot:
+                for file in removed.values():
+                    snapshot.delete_data_file(file)
+                for path in change.added:
+                    made = pyiceberg().io.pyarrow.parquet_file_to_data_file(
+                        self._table.io, transaction.table_metadata, path
+                    )
+                    snapshot.append_data_file(made)
+
+    def _write_hint(self) -> None:
+        """Names the current metadata file where DuckDB looks for it when it reads a table by its folder."""
+        name = self._table.metadata_location.rpartition("/")[2].removesuffix(_METADATA_SUFFIX)
+        self._store.put(f"{self._name}/{_HINT}", name.encode())
+
+    def _files(self, manifests: Collection[Any], *, discard_deleted: bool) -> Iterator[Any]:
+        for manifest in manifests:
+            for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=discard_deleted):
+                yield entry.data_file

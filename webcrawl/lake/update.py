@@ -1,0 +1,99 @@
+"""Brings the tables of the lake up to date with what crawls have stored.
+
+Tables `texts` and `links` consist of the Parquet files that crawls have written: a snapshot names the new ones, and no
+row is written twice. Table `pages` has the rows of the metadata database, which each snapshot has whole.
+
+A commit is one step of the database, and the tables are the only record of the files that they have. So after a kill,
+the next update adds what is missing, and nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from webcrawl.config import StoreConfig
+from webcrawl.config.program import VERSION
+from webcrawl.lake.catalogue import lake_store, location, open_catalogue
+from webcrawl.lake.libraries import pyiceberg
+from webcrawl.lake.pages import new_page_files
+from webcrawl.lake.table import Change, Committed, LakeTable
+from webcrawl.links import arrow as links
+from webcrawl.links.sources import link_files_if_any, merged_names
+from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.tables import texts
+from webcrawl.stores.tables.journal import SUFFIX
+
+PAGES = "pages"
+
+
+class StoredFiles(NamedTuple):
+    """The finished Parquet files that crawls have written: their columns, their store, and their locations."""
+
+    schema: Any
+    store: ObjectStore
+    locations: list[str]
+
+
+def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str, Committed]:
+    """Brings all tables up to date; returns their states by name, without tables that have no rows.
+
+    `crawl`: the crawl whose run caused this, for the properties of snapshots. Raises StoreError and LibraryMissing.
+    """
+    pyiceberg()
+    store = lake_store(config)
+    about = {"webcrawl.crawl": crawl, "webcrawl.version": VERSION}
+    tables: dict[str, Committed] = {}
+    with open_catalogue(config, store) as catalogue:
+        for name, stored_files in _STORED.items():
+            stored = stored_files(config)
+            if stored.locations:
+                table = LakeTable(catalogue, name, stored.schema, store)
+                tables[name] = table.apply(partial(_missing, stored), about)
+        with new_page_files(metadata, store, PAGES) as files:
+            if files.locations:
+                table = LakeTable(catalogue, PAGES, files.schema, store)
+                tables[PAGES] = table.apply(partial(_whole, files.locations), about)
+                files.keep()
+    return tables
+
+
+def _missing(stored: StoredFiles, table: LakeTable) -> Change:
+    """Returns the stored files that the table never had, and those of this store that it has and that are gone.
+
+    Merging links replaces files by one with the same rows.
+    """
+    known, present, own = table.known(), set(stored.locations), location(stored.store, "")
+    gone = {path for path in table.current() if path.startswith(own) and path not in present}
+    return Change([path for path in stored.locations if path not in known], gone)
+
+
+def _whole(locations: list[str], table: LakeTable) -> Change:
+    return Change(locations, table.current().keys())
+
+
+def _text_files(config: StoreConfig) -> StoredFiles:
+    # finishes the files of killed processes
+    texts.text_files(config)
+    store = open_store(config.tables, "STORE_URI", config.object_stores, check=False)
+    return StoredFiles(texts.schema(), store, _locations(store))
+
+
+def _link_files(config: StoreConfig) -> StoredFiles:
+    link_files_if_any(config)
+    store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
+    merged = merged_names(store)
+    return StoredFiles(links.schema(), store, _locations(store, merged))
+
+
+def _locations(store: ObjectStore, left_out: Collection[str] = ()) -> list[str]:
+    """Returns the locations of the finished files of a table."""
+    names = sorted(name for name, _ in store.objects() if name.endswith(SUFFIX) and name not in left_out)
+    # hidden files are unfinished, and folders are not tables of this crawl
+    return [location(store, name) for name in names if "/" not in name and not name.startswith(("_", "."))]
+
+
+_STORED: Mapping[str, Callable[[StoreConfig], StoredFiles]] = {"texts": _text_files, "links": _link_files}

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import program
-from webcrawl.crawler.command import StoresCommand, flag, option
+from webcrawl.crawler.command import CommandOption, StoresCommand, flag, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import printable
 
@@ -46,7 +46,7 @@ class Command(StoresCommand):
         "Search the pages of a crawl for words. The first search makes an index of the stored pages; --update brings "
         "it up to date, with or without words"
     )
-    options = (
+    options: ClassVar[tuple[CommandOption, ...]] = (
         option("--host", "only pages of this host and its subdomains, such as example.org"),
         option("--language", "only pages in these languages, such as en or en,de"),
         option("--type", "only these MIME types, such as text/html or image/*,text/css"),
@@ -133,7 +133,7 @@ async def made_index(
             f"Making the index of the stored pages in {folder}, for this search and later ones.",
             file=sys.stderr,
         )
-    update = await update_index(opened, settings, folder, _Progress(), anew=getattr(opts, "again", False))
+    update = await update_index(opened, settings, folder, IndexProgress(), anew=getattr(opts, "again", False))
     if update.is_stopped:
         print(f"Stopped. The next `{program()} search --update` goes on from here.", file=sys.stderr)
     for problem in update.figures.problems:
@@ -144,7 +144,7 @@ async def made_index(
     return update
 
 
-class _Progress:
+class IndexProgress:
     """Prints the progress of an indexer every ten seconds."""
 
     def __init__(self) -> None:

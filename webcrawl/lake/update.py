@@ -45,7 +45,7 @@ def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str
     """
     pyiceberg()
     store = lake_store(config)
-    about = {"webcrawl.crawl": crawl, "webcrawl.version": VERSION}
+    about = {"webcrawl-crawl": crawl, "webcrawl-version": VERSION}
     tables: dict[str, Committed] = {}
     with open_catalogue(config, store) as catalogue:
         for name, stored_files in _STORED.items():

@@ -94,7 +94,7 @@ def test_a_table_has_the_files_of_all_runs_and_its_snapshots_those_until_then(co
     for table in ("texts", "pages"):
         first, second = snapshots(config, table)
         assert urls(read(config, table, first.snapshot_id)) == ["http://a.example/1"]
-        assert first.summary["webcrawl.crawl"] == second.summary["webcrawl.crawl"] == "news"
+        assert first.summary["webcrawl-crawl"] == second.summary["webcrawl-crawl"] == "news"
 
 
 def test_texts_are_not_copied_and_an_update_without_news_makes_no_snapshot(config: StoreConfig) -> None:

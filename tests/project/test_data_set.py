@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from tests.crawls import CHECKOUT, NO_NAMES, scrapy
 from tests.project.documentation import blocks
 from tests.web import LocalWeb
@@ -39,7 +37,9 @@ def made(folder: Path, web: LocalWeb) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     one, other = (web.host(address).removeprefix("http://") for address in (SITE, OTHER))
     assert done.stdout == f"[({one!r}, {other!r}, 13), ({other!r}, {one!r}, 1)] 14\n"
-    rows: list[dict[str, Any]] = pl.read_parquet(folder / "dataset.parquet").to_dicts()
+    import polars  # slow, and every process of tests imports this file
+
+    rows: list[dict[str, Any]] = polars.read_parquet(folder / "dataset.parquet").to_dicts()
     return rows
 
 

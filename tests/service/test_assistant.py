@@ -9,11 +9,9 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from tests.crawls import CHECKOUT, inherited, scrapy
 from tests.service.conftest import HOME
@@ -22,6 +20,9 @@ from tests.web import LocalWeb, Reply
 from webcrawl.commands.mcp import read_token, service_url
 from webcrawl.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from mcp import Client
+
 FETCHING = {"fetch_page", "page_links", "crawl_site"}
 OPERATOR, READER = "operator-token-0123456789", "reader-token-0123456789"
 
@@ -29,6 +30,9 @@ OPERATOR, READER = "operator-token-0123456789", "reader-token-0123456789"
 @asynccontextmanager
 async def assistant(*options: str, **variables: str) -> AsyncIterator[Client]:
     """Starts the command as an assistant does."""
+    from mcp import Client, StdioServerParameters  # slow, and every process of tests imports this file
+    from mcp.client.stdio import stdio_client
+
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "scrapy", "mcp", *options],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
-from schemathesis import Case
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.service.served import Served
 from webcrawl.service.fetch_pages import LONGEST_WAIT
+
+if TYPE_CHECKING:
+    import schemathesis
+    from schemathesis import Case
 
 FEW, MANY = 10, 200
 
@@ -20,10 +22,15 @@ FEW, MANY = 10, 200
 @pytest.fixture(scope="module")
 def schema(service: Served) -> Iterator[schemathesis.BaseSchema]:
     """The document of the service."""
+    import schemathesis  # slow, and every process of tests imports this file
+
     yield schemathesis.openapi.from_url(f"{service.url}/openapi.json")
 
 
 def check_all(schema: schemathesis.BaseSchema, service: Served, examples: int) -> None:
+    import schemathesis
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
     for result in schema.get_all_operations():
         operation = result.ok()
         if operation.path == "/v1/events":

@@ -9,7 +9,6 @@ import random
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy import special
 
 from webcrawl.policies.change_rates import (
     FIRST_GUESS,
@@ -48,6 +47,8 @@ def posterior_mean(prior: ChangeRate, visits: list[PageVisit]) -> float:
 
 @given(st.floats(0.05, 500))
 def test_digamma_is_that_of_scipy(value: float) -> None:
+    from scipy import special  # slow, and every process of tests imports this file
+
     assert digamma(value) == pytest.approx(float(special.digamma(value)), abs=1e-5)
 
 

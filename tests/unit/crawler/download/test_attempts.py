@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,20 @@ from webcrawl.http import pool
 
 MANY = [f"127.0.8.{number}" for number in range(1, 41)]
 _noting: list[Callable[[object], None]] = []
-sys.addaudithook(
-    lambda event, given: [note(given[1]) for note in _noting] if event == "socket.connect" else None
-)  # type: ignore[arg-type, func-returns-value]
+
+
+@cache
+def note_connections() -> None:
+    """Adds a hook, which cannot be removed and slows all later tests of its process: so not before it is used."""
+    sys.addaudithook(
+        lambda event, given: [note(given[1]) for note in _noting] if event == "socket.connect" else None
+    )  # type: ignore[arg-type, func-returns-value]
 
 
 @contextmanager
 def connections(port: int) -> Iterator[list[object]]:
     """Lists the addresses to which this process tries to connect at a port."""
+    note_connections()
     found: list[object] = []
     _noting.append(
         lambda place: found.append(place) if isinstance(place, tuple) and place[1] == port else None

@@ -212,6 +212,14 @@ def test_many_who_ask_share_a_fetch_and_failures_are_answered(
         "127.0.1.2", "/picture.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"})
     )
     head = f'<title>Slow</title><meta property="og:image" content="{picture}">'
+    feed = web.put("127.0.1.2", "/feed", Reply("<rss/>", headers={"Content-Type": "application/rss+xml"}))
+    head += f'<link rel=alternate type="application/rss+xml" href="{feed}">'
+    first = web.put(
+        "127.0.1.2", "/first.png", Reply(b"\x89PNG\r\n\x1a\n", headers={"Content-Type": "image/png"})
+    )
+    plain = web.put(
+        "127.0.1.2", "/plain", f"<title>Plain</title><p>A picture: <img src='{first}'><img src=/b>"
+    )
     slow = web.put("127.0.1.1", "/slow", Reply(head, delay=1.0))
     ways = [web.put("127.0.1.2", f"/{n}", Reply(status=307, headers={"Location": slow})) for n in range(3)]
     circle = web.put(
@@ -221,10 +229,12 @@ def test_many_who_ask_share_a_fetch_and_failures_are_answered(
     crawl = lane.begin()
     for number, url in enumerate((slow, slow, *ways)):
         lane.put(url=url, id=number, related="image")
+    lane.put(url=slow, id="feed", related="feed")
+    lane.put(url=plain, id="plain", related="feed,image")
     lane.put(url=circle, id="circle")
     lane.put(url="http://127.0.1.3:9/", id="closed")
     until(lambda: not valkey.xlen("live:urls"), crawl, 90)
-    until(lambda: any(event["related_to"] for event in lane.published()), crawl, 60)
+    until(lambda: len({event["url"] for event in lane.published() if event["related_to"]}) == 3, crawl, 60)
     until(lambda: not valkey.keys("*asks") + valkey.keys("*left:*"), crawl)
 
     by_id: dict[str, list[dict[str, Any]]] = {}
@@ -235,7 +245,9 @@ def test_many_who_ask_share_a_fetch_and_failures_are_answered(
     for number in range(5):
         page = next(event for event in by_id[str(number)] if not event["related_to"])
         assert (page["final_url"], page["page"]["title"]) == (slow, "Slow")
-    assert {event["url"] for event in lane.published() if event["related_to"] == slow} == {picture}
+    related = {(event["related_to"], event["url"]) for event in lane.published() if event["related_to"]}
+    assert related == {(slow, picture), (slow, feed), (plain, first)}
+    assert {event["url"] for event in by_id["feed"]} == {slow, feed}
     assert [event["error"] for event in by_id["circle"]] == ["redirects"]
     assert [event["error"] for event in by_id["closed"]] == ["dead"]
     assert (

@@ -16,7 +16,7 @@ from webcrawl.errors import InvalidURL
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
-from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events
+from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events, related_urls
 from webcrawl.live.stored import StoredChain, StoredChains
 from webcrawl.metrics.totals import LIVE_ANSWERS, LIVE_MS, live_bucket
 from webcrawl.stores.group_commit import GroupCommit
@@ -117,27 +117,35 @@ class Answering:
     async def finish(self, url: str, answer: LiveAnswer) -> None:
         """Answers those who wait for a URL.
 
-        Who comes while others are answered, and wants no page from before, has the URL fetched again.
+        Who asks while others are answered, and wants no page from before, has the URL fetched again.
         """
+        began = time.time()
         asks = await self.asks.of(url)
         while asks:
-            await self._want_images(asks, answer)
+            await self._want_related(asks, answer)
             await self.answer(asks, answer)
             if not await self.asks.remove(url, asks):
                 return
-            late = await self.asks.of(url)
-            asks = [ask for ask in late if ask.max_age]
-            if (
-                late
-                and not asks
-                and await self.asks.add([WantedURL(url, late[0], self._extra(late[0]), True)])
-            ):
-                self._look()
+            others = await self.asks.of(url)
+            # by the clocks of the engine and of this worker: if they differ, a page may be fetched once more
+            late = [ask for ask in others if not ask.max_age and ask.put > began]
+            asks = [ask for ask in others if ask not in late]
+            if late and not asks:
+                await self._fetch_again(url, late[0])
 
-    async def _want_images(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
-        """Asks for the picture of a page, for those who want it."""
-        if image := (answer.row or {}).get("image_url"):
-            await self.want([ask.of_image(answer.url, image) for ask in asks if "image" in ask.related])
+    async def _fetch_again(self, url: str, ask: LiveAsk) -> None:
+        if await self.asks.add([WantedURL(url, ask, self._extra(ask), again=True)]):
+            self._look()
+
+    async def _want_related(self, asks: Sequence[LiveAsk], answer: LiveAnswer) -> None:
+        """Asks for the picture and the feeds of a page, for those who want them."""
+        if answer.row is None or not any(ask.related for ask in asks):
+            return
+        urls = related_urls(answer.row)
+        wanted = [
+            ask.of_related(answer.url, url) for ask in asks for kind in ask.related for url in urls[kind]
+        ]
+        await self.want(wanted)
 
     async def _move(self, asks: Sequence[LiveAsk], url: str, target: str) -> None:
         moved = [ask.moved(url) for ask in asks]

@@ -63,8 +63,8 @@ class LiveAsk:
         """Returns the ask after this URL has redirected."""
         return replace(self, chain=(*self.chain, url))
 
-    def of_image(self, page: str, url: str) -> LiveAsk:
-        """Returns the ask for the picture of a page."""
+    def of_related(self, page: str, url: str) -> LiveAsk:
+        """Returns the ask for a resource of a page."""
         return replace(self, of=0, url=url, page=page, level=LEVELS - 1, related=(), render=False, chain=())
 
     def encoded(self) -> bytes:

@@ -48,6 +48,13 @@ class LiveAnswer:
         return cls(row["final_url"], error_of(reason), reason, row, stored)
 
 
+def related_urls(row: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Returns the URLs of a page's picture ("image") and of its feeds ("feed")."""
+    details = row.get("details") or {}
+    image = row.get("image_url") or details.get("first_image")
+    return {"image": [image] if image else [], "feed": list(details.get("feeds") or ())}
+
+
 def error_of(reason: str) -> str:
     """Returns the word for an error of a page, "CLASS: TEXT"."""
     name, _, text = reason.partition(": ")
@@ -60,8 +67,8 @@ def events(asks: Sequence[LiveAsk], answer: LiveAnswer) -> list[str]:
     """Returns the events for those who wait for a URL, as JSON: one for each URL as asked, tag and meta.
 
     Fields: kind ("page"), ids, url (as asked), final_url, chain (URLs that redirected), tag, meta, status, error,
-    reason, stored, related_to (the page for which a picture was fetched, or ""), page (the row, as `scrapy listen`
-    prints rows; null without one).
+    reason, stored, related_to (the page for which a picture or a feed was fetched, or ""), page (the row, as
+    `scrapy listen` prints rows; null without one).
     """
     row = {name: value for name, value in (answer.row or {}).items() if value is not None}
     page = encoded(row) if row else "null"

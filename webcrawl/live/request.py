@@ -13,7 +13,7 @@ from webcrawl.documents.written_addresses import written_addresses
 from webcrawl.errors import WrongMessage, brief
 from webcrawl.frontier.entry import DEFAULT_LEVEL
 
-RELATED = frozenset({"image"})
+RELATED = frozenset({"image", "feed"})
 MOST_URLS = 300
 """The most URLs of one message."""
 _MOST_CHARACTERS = 64
@@ -32,7 +32,8 @@ class LiveRequest:
     id       who asks, in at most 64 printable characters; given back in the events, like `tag` and `meta`
     level    the best is 0; among the URLs of the lane at one host
     max_age  seconds; a page that was stored within them is not fetched again
-    related  which resources of a page are fetched after it, at the lowest level: "image", its main picture
+    related  which resources of a page are fetched after it, at the lowest level: "image", its main picture or
+             else its first one, and "feed", the feeds that its head names
     render   in a browser
     """
 

@@ -58,8 +58,8 @@ class WantedPages(Struct, forbid_unknown_fields=True):
         list[PartName], Meta(min_length=1, max_length=8, description='By default ["metadata"].')
     ] = field(default_factory=lambda: ["metadata"])
     related: Annotated[
-        list[Literal["image"]],
-        Meta(max_length=1, description="Resources of the pages that are fetched after them."),
+        list[Literal["image", "feed"]],
+        Meta(max_length=2, description="Resources of the pages that are fetched after them."),
     ] = []
     render: Annotated[bool, Meta(description="Whether a browser renders pages that are fetched.")] = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -35,7 +35,9 @@ class WantedURLs(Struct, forbid_unknown_fields=True):
     tag: Annotated[str, Meta(max_length=64, description="Given back in the events of the URLs.")] = ""
     meta: Annotated[dict[str, Any], Meta(description="Given back in the events of the URLs.")] = {}
     max_age: MaxAge = UNSET
-    related: Annotated[list[str], Meta(max_length=1, description="Fetched after the pages: image.")] = []
+    related: Annotated[
+        list[Literal["image", "feed"]], Meta(max_length=2, description="Fetched after the pages.")
+    ] = []
     render: bool = False
 
 

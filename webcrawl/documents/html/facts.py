@@ -59,6 +59,12 @@ _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitte
 
 # A plain list takes less time than `:is(...)`, and returns a node once for each selector that it matches.
 _ELEMENTS = "h1,h2,h3,time,[itemprop],[itemtype],[type='application/ld+json']"
+_FEED_LINKS = ",".join(
+    f"link[rel~=alternate i][type='application/{name}' i][href]"
+    for name in ("rss+xml", "atom+xml", "feed+json")
+)
+_PICTURES = "img[src]:not([src^='data:'])"
+MAX_FEEDS = 10
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
 
@@ -117,6 +123,9 @@ def describe(
     description = named.get("description") or named.get("og:description")
     part = main_part(tree)
     text = (part.text[:MAX_TEXT] or None) if part else None
+    image = _image_url(named, schema, elements.microdata, base)
+    root = part.element if part is not None else tree.body
+    related = _related(tree.head, None if image else root, base)
     return HTMLFacts(
         title=_title(tree),
         description=_collapsed(description, MAX_DESCRIPTION),
@@ -124,12 +133,14 @@ def describe(
         canonical_url=_canonical_url(tree, base),
         author=_author(named, schema, elements.microdata),
         published_at=_published_at(named, schema, elements, document.url),
-        image_url=_image_url(named, schema, elements.microdata, base),
+        image_url=image,
         main_text=text,
         markdown=markdown(tree, part if text else None, base) if with_markdown else None,
         page_markdown=markdown(tree, None, base) if with_page_markdown else None,
         shares=_shares(tree, part if text else None) if with_shares else None,
-        details=trimmed(_details(named, schema, elements, robots_metas(metas)) | _simplified(document)),
+        details=trimmed(
+            related | _details(named, schema, elements, robots_metas(metas)) | _simplified(document)
+        ),
         document=document,
     )
 
@@ -181,6 +192,18 @@ def _details(
         "headings": elements.headings,
         "open_graph": dict([pair for pair in graph if pair[1]][:MAX_OPEN_GRAPH]),
         "schema": schema,
+    }
+
+
+def _related(head: LexborNode | None, root: LexborNode | None, base: Base) -> dict[str, Any]:
+    """Returns the feeds that a head names, and the first picture within `root`, if one is given."""
+    nodes = head.css(_FEED_LINKS) if head is not None else []
+    addresses = [node.attributes.get("href") or "" for node in nodes[:MAX_FEEDS]]
+    feeds = dict.fromkeys(joined for address in addresses if (joined := joined_url(base, address)))
+    picture = root.css_first(_PICTURES) if root is not None else None
+    return {
+        "feeds": list(feeds),
+        "first_image": joined_url(base, picture.attributes.get("src") or "") if picture is not None else None,
     }
 
 

@@ -31,11 +31,11 @@ PAGES = "pages"
 
 
 class StoredFiles(NamedTuple):
-    """The finished Parquet files that crawls have written: their columns, their store, and their locations."""
+    """The finished Parquet files that crawls have written: their columns, their store, and location -> bytes."""
 
     schema: Any
     store: ObjectStore
-    locations: list[str]
+    sizes: dict[str, int]
 
 
 def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str, Committed]:
@@ -50,7 +50,7 @@ def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str
     with open_catalogue(config, store) as catalogue:
         for name, stored_files in _STORED.items():
             stored = stored_files(config)
-            if stored.locations:
+            if stored.sizes:
                 table = LakeTable(catalogue, name, stored.schema, store)
                 tables[name] = table.apply(partial(_missing, stored), about)
         with new_page_files(metadata, store, PAGES) as files:
@@ -64,11 +64,16 @@ def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str
 def _missing(stored: StoredFiles, table: LakeTable) -> Change:
     """Returns the stored files that the table never had, and those of this store that it has and that are gone.
 
-    Merging links replaces files by one with the same rows.
+    Merging links replaces files by one with the same rows. Reparsing replaces files by shorter ones of the same name,
+    which are removed and added.
     """
-    known, present, own = table.known(), set(stored.locations), location(stored.store, "")
-    gone = {path for path in table.current() if path.startswith(own) and path not in present}
-    return Change([path for path in stored.locations if path not in known], gone)
+    known, current, own = table.known(), table.current(), location(stored.store, "")
+    gone = {
+        path
+        for path, file in current.items()
+        if path.startswith(own) and stored.sizes.get(path) != file.file_size_in_bytes
+    }
+    return Change([path for path in stored.sizes if path not in known or path in gone], gone)
 
 
 def _whole(locations: list[str], table: LakeTable) -> Change:
@@ -79,21 +84,27 @@ def _text_files(config: StoreConfig) -> StoredFiles:
     # finishes the files of killed processes
     texts.text_files(config)
     store = open_store(config.tables, "STORE_URI", config.object_stores, check=False)
-    return StoredFiles(texts.schema(), store, _locations(store))
+    return StoredFiles(texts.schema(), store, _sizes(store))
 
 
 def _link_files(config: StoreConfig) -> StoredFiles:
     link_files_if_any(config)
     store = open_store(config.links, "STORE_URI", config.object_stores, check=False)
     merged = merged_names(store)
-    return StoredFiles(links.schema(), store, _locations(store, merged))
+    return StoredFiles(links.schema(), store, _sizes(store, merged))
 
 
-def _locations(store: ObjectStore, left_out: Collection[str] = ()) -> list[str]:
-    """Returns the locations of the finished files of a table."""
-    names = sorted(name for name, _ in store.objects() if name.endswith(SUFFIX) and name not in left_out)
-    # hidden files are unfinished, and folders are not tables of this crawl
-    return [location(store, name) for name in names if "/" not in name and not name.startswith(("_", "."))]
+def _sizes(store: ObjectStore, left_out: Collection[str] = ()) -> dict[str, int]:
+    """Returns the locations of the finished files of a table, in the order of their names, and their bytes."""
+    return {
+        location(store, name): size
+        for name, size in sorted(store.objects())
+        # hidden files are unfinished, and folders are not tables of this crawl
+        if name.endswith(SUFFIX)
+        and "/" not in name
+        and not name.startswith(("_", "."))
+        and name not in left_out
+    }
 
 
 _STORED: Mapping[str, Callable[[StoreConfig], StoredFiles]] = {"texts": _text_files, "links": _link_files}

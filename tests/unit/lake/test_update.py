@@ -119,6 +119,14 @@ def test_merged_links_are_counted_once(config: StoreConfig) -> None:
     assert urls(read(config, "links"), "to_url") == ["http://a.example/1", "http://a.example/2"]
 
 
+def test_a_file_that_is_written_anew_counts_once_with_its_new_rows(config: StoreConfig) -> None:
+    write_texts(config, "first", {"http://a.example/1": NOW, "http://a.example/2": NOW})
+    assert update(config) == {"texts": 2}
+    write_texts(config, "first", {"http://a.example/2": NOW})
+    assert update(config) == {"texts": 1}
+    assert urls(read(config, "texts")) == ["http://a.example/2"]
+
+
 def test_columns_of_later_versions_are_added(config: StoreConfig) -> None:
     old = texts.schema().remove(texts.schema().get_field_index("markdown"))
     write(config, "texts/old.parquet", [{"url": "http://a.example/1", "fetched_at": NOW}], old)

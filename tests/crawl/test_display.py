@@ -228,6 +228,26 @@ def test_pages_that_were_checked_again_are_shown(capsys: pytest.CaptureFixture[s
     assert all(word in shown for word in ("checked again", "3,180", "44.0", "3,156", "94%"))
 
 
+def test_pages_that_answered_304_count_as_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    now = replace(FIGURES, unchanged=4_420)
+    assert "pages (1.9/s), 4,420 checked again (44.0/s), " in plain_line(now, 1.9, 44.0)
+    assert re.search(
+        r"again +4,420 checked \(44\.2/s\): 4,420 unchanged\n", summary_text(now, "stopped", "data")
+    )
+    console = Console(width=120)
+    console.print(panel(console, "news", now, 1.9, checks=44.0))
+    shown = capsys.readouterr().out
+    assert "checked again" in shown and "4,420" in shown and "44.0" in shown
+
+
+def test_a_crawl_that_leaves_parked_urls_is_finished() -> None:
+    parked = replace(FIGURES, queued=5, leased=0, parked=5)
+    assert "Crawl finished: what is left cannot be fetched now.\n" in summary_text(parked, "finished", "data")
+    assert "Crawl finished: there is nothing left to crawl.\n" in summary_text(
+        replace(parked, queued=0), "finished", "data"
+    )
+
+
 def test_shares_of_fetches_are_shown_if_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert "coverage" not in summary_text(replace(FIGURES, fetches={"coverage-get": 9}), "finished", "data")
     now = replace(FIGURES, fetches={"coverage-get": 300, "update-chk": 700})

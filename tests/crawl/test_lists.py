@@ -101,13 +101,18 @@ def test_crawls_are_listed_with_their_ends(crawled: Crawled, tmp_path: Path) -> 
     assert crawl["started"] < crawl["ended"]
     out, err = crawled.run("crawls")
     heading, row = out.splitlines()
-    assert heading.split() == ["crawl", "state", "pages", "queued", "started", "ended", "how"]
+    assert heading.split() == ["crawl", "state", "pages", "checked", "queued", "started", "ended", "how"]
     assert row.startswith("autumn  finished") and row.endswith("finished: there is nothing left to crawl")
     assert err == "1 crawl.\n"
     (tmp_path / "data" / "summaries").mkdir(parents=True)
     (tmp_path / "data" / "summaries" / "old.json").write_text(json.dumps(summary | {"queued": 3}))
+    parked = summary | {"queued": 3, "parked": 3, "unchanged": 44}
+    (tmp_path / "data" / "summaries" / "parked.json").write_text(json.dumps(parked))
     done = scrapy("crawls", "-s", f"DATA_DIR={tmp_path / 'data'}")
-    assert done.stdout.splitlines()[1].split()[:4] == ["old", "stopped", str(summary["pages"]), "3"]
+    old, blocked = done.stdout.splitlines()[1:]
+    assert old.split()[:5] == ["old", "stopped", str(summary["pages"]), "0", "3"]
+    assert blocked.split()[:5] == ["parked", "finished", str(summary["pages"]), "44", "3"]
+    assert blocked.endswith("finished: what is left cannot be fetched now")
     empty = scrapy("crawls", "-s", f"DATA_DIR={tmp_path / 'nowhere'}")
     assert (empty.stdout, empty.stderr) == ("", "0 crawls.\n")
 

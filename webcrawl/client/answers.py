@@ -206,12 +206,16 @@ class QueuedURLs(Struct):
 
 
 class CrawlEntry(Struct, omit_defaults=True):
-    """A crawl in the list. `how`: why its last run ended. `queued`: its URLs that are queued or leased to workers."""
+    """A crawl in the list. `how`: why its last run ended. `queued`: its URLs that are queued or leased to workers.
+
+    `checked`: repeated visits of known pages, which `pages` counts only if they have changed.
+    """
 
     crawl: str
     state: Annotated[str, Meta(description="running, holding, paused, stopped, finished, or empty.")]
     pages: int
     queued: int
+    checked: int = 0
     started: TimeText | None = None
     ended: TimeText | None = None
     how: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
     from webcrawl.web.crawl_list import ListedCrawl
 
-_NUMBERS = ("pages", "queued")
+_NUMBERS = ("pages", "checked", "queued")
 
 
 class Command(OpenedCrawlCommand):
@@ -64,8 +64,11 @@ def _table(crawls: list[ListedCrawl]) -> list[str]:
 
 
 def _cells(crawl: ListedCrawl) -> list[Any]:
-    from webcrawl.crawler.report.summary_text import REASONS
+    from webcrawl.crawler.report.summary_text import NOT_NOW, REASONS
 
     started, ended = (shown_time(time) if time else "" for time in (crawl.started, crawl.ended))
     how = REASONS.get(crawl.how, crawl.how.replace("_", " ")) if crawl.how else ""
-    return [crawl.crawl, crawl.state, f"{crawl.pages:,}", f"{crawl.queued:,}", started, ended, how]
+    if crawl.how == "finished" and crawl.queued:
+        how = NOT_NOW
+    numbers = [f"{number:,}" for number in (crawl.pages, crawl.checked, crawl.queued)]
+    return [crawl.crawl, crawl.state, *numbers, started, ended, how]

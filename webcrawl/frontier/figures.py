@@ -108,6 +108,16 @@ class CrawlFigures:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @property
+    def checked(self) -> int:
+        """The repeated visits of known pages: with RECRAWL all of them, with REVISIT those that answered 304."""
+        return sum(self.revisits.values()) or self.unchanged
+
+    @property
+    def left(self) -> int:
+        """The URLs that are still to be fetched; not those of hosts that are blocked or at their limit."""
+        return max(0, self.queued + self.leased - self.parked)
+
     def fetch_shares(self) -> dict[str, tuple[float, float | None]]:
         """Returns the share of each class in the fetches, the largest first, and its share of TRAFFIC, if that is set.
 

@@ -219,5 +219,12 @@ class _CrawlsEndpoint:
 def _entry(listed: ListedCrawl) -> CrawlEntry:
     started, ended = (time.isoformat() if time else None for time in (listed.started, listed.ended))
     return CrawlEntry(
-        listed.crawl, listed.state, listed.pages, listed.queued, started=started, ended=ended, how=listed.how
+        listed.crawl,
+        listed.state,
+        listed.pages,
+        listed.queued,
+        checked=listed.checked,
+        started=started,
+        ended=ended,
+        how=listed.how,
     )

@@ -20,11 +20,15 @@ from webcrawl.web.overview import Overview, Overviews, overview
 
 
 class ListedCrawl(NamedTuple):
-    """A crawl in the list. `state`: as docs/glossary.md says. `how`: why its last run ended, as in summary.json."""
+    """A crawl in the list. `state`: as docs/glossary.md says. `how`: why its last run ended, as in summary.json.
+
+    `checked`: the repeated visits of known pages, as in `CrawlFigures.checked`.
+    """
 
     crawl: str
     state: str
     pages: int
+    checked: int
     queued: int
     started: datetime | None
     ended: datetime | None
@@ -57,10 +61,12 @@ def crawls_of_summaries(data_dir: Path, known: Collection[str]) -> list[ListedCr
         if path.stem not in known:
             summary = json.loads(path.read_text())
             queued = summary["queued"] + summary["leased"]
-            state = "stopped" if queued else "finished" if summary["seen_urls"] else "empty"
+            is_left = queued > summary.get("parked", 0)
+            state = "stopped" if is_left else "finished" if summary["seen_urls"] else "empty"
             ended = _time(path.stat().st_mtime)
             pages, how = summary["pages"], summary["finish_reason"]
-            crawls.append(ListedCrawl(path.stem, state, pages, queued, None, ended, how))
+            checked = sum(summary.get("revisits", {}).values()) or summary.get("unchanged", 0)
+            crawls.append(ListedCrawl(path.stem, state, pages, checked, queued, None, ended, how))
     return crawls
 
 
@@ -71,9 +77,8 @@ async def _listed(crawl: Crawl, now: Overview) -> ListedCrawl:
     if now.is_alive:
         how = ended = None
     figures = now.figures
-    return ListedCrawl(
-        now.crawl, now.state, figures.pages, figures.queued + figures.leased, _time(begun), _time(ended), how
-    )
+    numbers = figures.pages, figures.checked, figures.queued + figures.leased
+    return ListedCrawl(now.crawl, now.state, *numbers, _time(begun), _time(ended), how)
 
 
 def _time(seconds: float | None) -> datetime | None:

@@ -99,6 +99,6 @@ def _state(now: CrawlFigures, alive: bool) -> str:
         return "paused"
     if alive:
         return "holding" if now.holding else "running"
-    if now.queued + now.leased:
+    if now.left:
         return "stopped"
     return "finished" if now.seen_urls or now.pages else "empty"

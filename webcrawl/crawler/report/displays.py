@@ -44,7 +44,7 @@ class Display:
 
     def checks(self, now: CrawlFigures) -> float:
         """Returns repeated visits per second over the last 20 updates; 0 at the first update."""
-        self._checked = [*self._checked[-20:], (time.monotonic(), checked_again(now))]
+        self._checked = [*self._checked[-20:], (time.monotonic(), now.checked)]
         return _speed(self._checked, 0.0)
 
 
@@ -72,11 +72,6 @@ class PlainLines(Display):
         print(f"{name}: {line}" if name else line, file=sys.stderr, flush=True)
 
 
-def checked_again(now: CrawlFigures) -> int:
-    """Returns the number of repeated visits of pages with RECRAWL."""
-    return sum(now.revisits.values())
-
-
 def plain_line(now: CrawlFigures, speed: float, checks: float = 0.0) -> str:
     """Returns one line for a log; `checks` are repeated visits a second."""
     state = "paused, " if now.paused else ""
@@ -91,10 +86,13 @@ def plain_line(now: CrawlFigures, speed: float, checks: float = 0.0) -> str:
 
 
 def _recrawl(now: CrawlFigures, checks: float) -> str:
-    if not now.revisits:
+    if not now.checked:
         return ""
-    changed, late = now.revisits.get("changed", 0), f"{now.late:,} late, " if now.late else ""
-    return f"{checked_again(now):,} checked again ({checks:.1f}/s), {changed:,} changed, {late}"
+    checked = f"{now.checked:,} checked again ({checks:.1f}/s), "
+    if not now.revisits:  # with REVISIT, a page that has changed counts as a page
+        return checked
+    late = f"{now.late:,} late, " if now.late else ""
+    return f"{checked}{now.revisits.get('changed', 0):,} changed, {late}"
 
 
 def holding(now: CrawlFigures) -> str:

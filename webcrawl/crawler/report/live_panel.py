@@ -15,7 +15,7 @@ from rich.text import Text
 from scrapy.utils.log import get_scrapy_root_handler
 
 from webcrawl.config.program import as_typed
-from webcrawl.crawler.report.displays import Display, checked_again, duplicates, holding, http_errors
+from webcrawl.crawler.report.displays import Display, duplicates, holding, http_errors
 from webcrawl.crawler.report.waiting import STOPPING, duration
 from webcrawl.documents.values import size
 from webcrawl.frontier.figures import CrawlFigures
@@ -111,12 +111,14 @@ def _cells(now: CrawlFigures, speed: float) -> list[tuple[str, str]]:
 
 
 def _recrawl_cells(now: CrawlFigures, checks: float) -> list[tuple[str, str]]:
-    if not now.revisits:
+    if not now.checked:
         return []
+    checked = [("checked again", f"{now.checked:,}"), ("checks/s", f"{checks:.1f}")]
+    if not now.revisits:
+        return checked
     late = f" ({duration(now.late_seconds)})" if now.late else ""
     return [
-        ("checked again", f"{checked_again(now):,}"),
-        ("checks/s", f"{checks:.1f}"),
+        *checked,
         ("changed", f"{now.revisits.get('changed', 0):,}"),
         ("unchanged", f"{now.revisits.get('unchanged', 0):,}"),
         ("late", f"{now.late:,}{late}"),

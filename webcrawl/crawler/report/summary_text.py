@@ -24,9 +24,13 @@ REASONS = {
     "stopped": "stopped by an operator",
     "start_error": "finished, but start() of the spider raised an exception, so start requests may be missing",
     "max_pages": "stopped at CRAWL_MAX_PAGES",
+    "max_bytes": "stopped at CRAWL_MAX_BYTES",
     "closespider_pagecount": "stopped at CLOSESPIDER_PAGECOUNT",
     "closespider_timeout": "stopped after its time (--for or CLOSESPIDER_TIMEOUT)",
 }
+
+NOT_NOW = "finished: what is left cannot be fetched now"
+"""Says how a crawl finished whose queued URLs are of hosts that are blocked or at their limit."""
 
 _UNREAD = {
     "images": ("image", "images"),
@@ -91,7 +95,7 @@ def summary_text(
     dropped = f", {now.dropped:,} dropped" if now.dropped else ""
     speed = f" in {now.seconds:,.1f} s ({now.pages_per_second:,.1f}/s)"
     lines = [
-        _title(reason, crawl, idle=idle),
+        _title(reason, crawl, idle=idle, is_left=bool(left)),
         f"  pages       {now.pages:,} from {counted(now.hosts, 'host')}{'' if idle else speed}",
         *([f"  resources   {now.resources:,}"] if now.resources else []),
         *_items(now.items),
@@ -124,15 +128,15 @@ def summary_text(
 
 
 def _recrawl(now: CrawlFigures) -> list[str]:
-    """A line about the pages that were fetched again; none without RECRAWL."""
-    if not now.revisits:
+    """A line about the pages that were fetched again; none without RECRAWL, or REVISIT and an answer of 304."""
+    if not now.checked:
         return []
-    outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(now.revisits.items()))
+    visits = sorted(now.revisits.items()) or [("unchanged", now.unchanged)]
+    outcomes = ", ".join(f"{number:,} {outcome}" for outcome, number in visits)
     late = f"; {now.late:,} late" if now.late else ""
     fresh = "" if now.freshness is None else f"; {now.freshness:.0%} fresh"
-    total = sum(now.revisits.values())
-    speed = f" ({total / now.seconds:,.1f}/s)" if now.seconds else ""
-    return [f"  again       {total:,} checked{speed}: {outcomes}{late}{fresh}"]
+    speed = f" ({now.checked / now.seconds:,.1f}/s)" if now.seconds else ""
+    return [f"  again       {now.checked:,} checked{speed}: {outcomes}{late}{fresh}"]
 
 
 def _fetches(now: CrawlFigures) -> list[str]:
@@ -144,10 +148,11 @@ def _fetches(now: CrawlFigures) -> list[str]:
     return [f"  fetches     {', '.join(shares)}"] if shares else []
 
 
-def _title(reason: str, crawl: str, *, idle: bool) -> str:
+def _title(reason: str, crawl: str, *, idle: bool, is_left: bool) -> str:
     if idle:
         return f"Crawl {crawl}: {_NOTHING_LEFT}" if crawl else _NOTHING_LEFT
-    return f"{'Crawl ' + crawl if crawl else 'Crawl'} {REASONS.get(reason, reason)}."
+    how = NOT_NOW if reason == "finished" and is_left else REASONS.get(reason, reason)
+    return f"{'Crawl ' + crawl if crawl else 'Crawl'} {how}."
 
 
 def _responses(now: CrawlFigures) -> str:

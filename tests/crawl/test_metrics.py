@@ -147,9 +147,11 @@ def check_worker(now: Scraped, size: int) -> None:
         f"{WORKER}_{base}"
         for base in (
             "dead_letters",
+            "extracted_pages",
             "items",
             "live_answer_seconds",
             "live_answers",
+            "missing_fields",
             "remarks",
             "revisits",
             "unread_documents",
@@ -181,9 +183,11 @@ def check_whole(now: Scraped, size: int) -> None:
         f"{CRAWL}_{base}"
         for base in (
             "dead_letters",
+            "extracted_pages",
             "items",
             "live_answer_seconds",
             "live_answers",
+            "missing_fields",
             "remarks",
             "revisits",
             "unread_documents",

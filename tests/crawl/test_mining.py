@@ -154,4 +154,10 @@ def test_what_cannot_be_mined_is_one_line(tmp_path: Path) -> None:
         "'1; DROP TABLE pages' is no column of table pages; these columns have: attempts, change_distance, "
         in wrong
     )
+    condition = HERE.scrapy("mine", "--target", "langage = 'ja' AND text_length > 2000", *data, code=1)
+    assert (
+        "no condition on pages: 'langage' is none of attempts, " in condition and "Traceback" not in condition
+    )
+    few = HERE.scrapy("mine", "--target", "language = 'ja' AND text_length > 2000", *data, code=1)
+    assert "1 pages have a value \"language = 'ja' AND text_length > 2000\"" in few
     assert not (tmp_path / "mined").exists()

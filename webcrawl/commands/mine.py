@@ -40,7 +40,8 @@ class Command(StoresCommand):
         option(
             "--target",
             "what a page is worth, by default text (length of its main text); or links (URLs that it was the "
-            "first to link to), importance, details.KEY, or a column of table pages with numbers",
+            "first to link to), importance, details.KEY, a column of table pages with numbers, or a condition in SQL "
+            "such as \"language = 'ja' AND text_length > 2000\"",
             default="text",
         ),
         option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
@@ -82,7 +83,7 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
     try:
         if target.is_own_column:
             columns.check_number(target.column)
-        files = link_files(opened.stores) if not target.column else link_files_if_any(opened.stores)
+        files = link_files(opened.stores) if target.needs_links else link_files_if_any(opened.stores)
         if files is None:
             files = LinkFiles([], 0)
             print("Only pages are mined: no links are stored. Crawl with LINKS = True", file=sys.stderr)
@@ -118,10 +119,14 @@ def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -
             return known.value if known else None
         return None
     pages = counted(lesson.pages, "page")
-    print(
-        f"learned {target.name} from {pages}: explains {max(lesson.explained, 0):.0%} of its variance on others"
-    )
+    print(f"learned {target.name} from {pages}: {_explained(lesson.explained)}")
     return lesson.value
+
+
+def _explained(share: float | None) -> str:
+    if share is None:
+        return "too few pages were fetched well to measure what it explains"
+    return f"explains {max(share, 0):.0%} of its variance on other pages that were fetched well"
 
 
 def _print_best(workspace: Workspace, target: Target) -> None:
@@ -132,12 +137,14 @@ def _print_best(workspace: Workspace, target: Target) -> None:
     if rows:
         print(f"Patterns of URLs by the mean value of their pages ({target.name}):")
     for host, pattern, pages, value in rows:
-        print(printable(f"  {value:>11,.0f}  {host}{pattern}  ({counted(pages, 'page')})"))
+        shown = f"{value:,.0f}" if value >= 10 else f"{value:,.2f}"
+        print(printable(f"  {shown:>11}  {host}{pattern}  ({counted(pages, 'page')})"))
     rows = list(workspace.run(BEST_HUBS, [_MOST_SHOWN]).fetchall())
     if rows:
         print("Pages to visit again, because they lead to new URLs first (hubs):")
-    for url, new, unique in rows:
-        print(printable(f"  {new:>11,}  {url}  ({unique:,} of them on no other page)"))
+    for url, new, unique, readings in rows:
+        evidence = f"{unique:,} of them on no other page, at {counted(readings, 'reading')}"
+        print(printable(f"  {new:>11,}  {url}  ({evidence})"))
 
 
 def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:

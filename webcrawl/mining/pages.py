@@ -100,7 +100,7 @@ WITH shown AS (
 )
 SELECT url, coalesce(links, 0) AS links, coalesce(area, 0) AS area, coalesce(link_text, 0) AS link_text,
        text_length, link_text / nullif(greatest(text_length, link_text), 0) AS share,
-       CASE WHEN text_length IS NULL THEN NULL
+       CASE WHEN text_length IS NULL OR NOT sound THEN NULL
             WHEN area >= {LEAST_AREA} AND share >= {LEAST_SHARE} THEN 'index' ELSE 'content' END AS kind
 FROM pages LEFT JOIN texts ON texts.from_url = url LEFT JOIN areas ON areas.from_url = url
 """

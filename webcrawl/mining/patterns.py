@@ -1,7 +1,8 @@
 """Patterns of URLs, and the links between patterns, with the measures of link-uniq.
 
 urls       url, place: host and pattern as one text, such as "https://example.org/thread/#?page"
-patterns   place, host, pattern, known (URLs), pages (fetched), value (the mean of their values)
+patterns   place, host, pattern, known (URLs), pages (fetched), value and deviation (mean and standard deviation of
+           their values)
 pairs      from_place, to_place, and the measures; links in boilerplate blocks are left out
 
 The measures count distinct pairs of a page of pattern A and a URL of pattern B to which it links:
@@ -40,7 +41,7 @@ CREATE TABLE urls(url TEXT, host TEXT, pattern TEXT, place TEXT);
 _PATTERNS = """
 CREATE TABLE patterns AS
 SELECT place, any_value(host) AS host, any_value(pattern) AS pattern, count(*) AS known,
-       count(pages.url) AS pages, avg(value) AS value
+       count(pages.url) AS pages, avg(value) AS value, coalesce(stddev_samp(value), 0) AS deviation
 FROM urls LEFT JOIN pages USING (url) GROUP BY place
 """
 _PAIRS = """
@@ -57,9 +58,12 @@ FROM counted JOIN patterns a ON a.place = from_place JOIN patterns b ON b.place 
 """
 _WEIGHTS = f"""
 CREATE TABLE weights AS
-WITH judged AS (
+WITH fetched AS (
+    SELECT host FROM patterns WHERE pages > 0 GROUP BY host
+), judged AS (
     SELECT from_place AS place, sum(to_urls) / sum(pairs) AS uniqueness
-    FROM pairs WHERE from_pages >= {LEAST_PAGES} AND validity >= {LEAST_VALIDITY} GROUP BY from_place
+    FROM pairs JOIN patterns target ON target.place = to_place SEMI JOIN fetched ON fetched.host = target.host
+    WHERE from_pages >= {LEAST_PAGES} AND validity >= {LEAST_VALIDITY} GROUP BY from_place
 )
 SELECT *, (log2(uniqueness) + {_USUAL_BITS}) / {_BITS_A_LEVEL} AS levels,
        round(16 * greatest(-{MOST_LEVELS}, least(0, levels))) / 16 AS weight

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from webcrawl.mining.page_condition import PageCondition, is_condition
+
 _DETAILS = "details."
 _LENGTH = "text_length"
 _SOUND = ("status", "duplicate_of", "soft_404")
@@ -17,20 +19,27 @@ _SOUND = ("status", "duplicate_of", "soft_404")
 class Target:
     """The value of pages.
 
-    name    "text", "links", "importance", "details.KEY" or a column of table `pages`, as given
-    column  the column with the value; empty for "links", which are counted in the link store
+    name    "text", "links", "importance", "details.KEY", a column of table `pages`, or a condition, as given
+    column  the column with the value; empty for "links", which are counted in the link store, and for a condition
     key     the key in the JSON objects of `column`, if it has JSON objects
     judged  whether a page that failed or is a copy has the value 0
+    condition  pages for which it holds have the value 1, and others 0
     """
 
     name: str
     column: str
     key: str = ""
     judged: bool = False
+    condition: PageCondition | None = None
 
     @classmethod
     def named(cls, name: str) -> Target:
-        """Returns the target of this name; whether the column exists is not checked."""
+        """Returns the target of this name; whether the column exists is not checked.
+
+        Raises ConfigurationError for a condition that cannot be evaluated.
+        """
+        if is_condition(name):
+            return cls(name, "", judged=True, condition=PageCondition(name))
         if name == "text":
             return cls(name, "details", _LENGTH, judged=True)
         if name == "links":
@@ -42,15 +51,29 @@ class Target:
     @property
     def columns(self) -> Sequence[str]:
         """The columns that `value` reads."""
-        return [*([self.column] if self.column else []), *_SOUND]
+        wanted = self.condition.columns if self.condition else [self.column] if self.column else []
+        return [*wanted, *_SOUND]
+
+    @property
+    def needs_links(self) -> bool:
+        """Whether the value is counted in the link store."""
+        return not self.column and self.condition is None
 
     @property
     def is_own_column(self) -> bool:
         """Whether the target is a column of table `pages` whose existence must be checked."""
         return bool(self.column) and not self.key
 
+    def values(self, rows: Sequence[Mapping[str, Any]]) -> list[float | None]:
+        """Returns the values of pages, see `value`."""
+        values = list(map(self.value, rows))
+        if self.condition is None:
+            return values
+        holds = self.condition.holds(rows)
+        return [value and float(is_wanted) for value, is_wanted in zip(values, holds, strict=True)]
+
     def value(self, row: Mapping[str, Any]) -> float | None:
-        """Returns the value of a page, None if it is not known; for links, 1 if the page counts."""
+        """Returns the value of a page, None if it is not known; for links and conditions, 1 if the page counts."""
         if self.judged and not is_sound(row):
             # a missing answer says nothing about the URL
             return None if row["status"] is None else 0.0

@@ -28,8 +28,9 @@ _HELD_OUT = 10
 _PASSES, _STEPS = 8, 5_000
 """The passes over all pages. Few pages get more passes, until the weights have been updated this many times."""
 _BATCH = 2_000
+_LEAST_VARIANCE = 1e-9
 _EXAMPLES = """
-SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value
+SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value, sound
 FROM pages LEFT JOIN first_links ON to_url = url WHERE value IS NOT NULL ORDER BY hash(url), url LIMIT ?
 """
 
@@ -40,20 +41,21 @@ class Lesson:
 
     value      the model trained on all pages
     pages      the number of pages
-    explained  the share of the variance (R2) that a model explains for pages on which it was not trained
+    explained  the share of the variance (R2) that a model explains for pages with content of their own on which it was
+               not trained: error pages and copies, which are worth nothing, are easy to tell. None for few pages
     """
 
     value: ValueModel
     pages: int
-    explained: float
+    explained: float | None
 
 
 def learn(workspace: Workspace, target: str) -> Lesson:
     """Learns from the pages of the workspace; raises StoreError for too few pages or equal values."""
     examples = Examples()
     for batch in workspace.rows(_EXAMPLES, [MOST_PAGES]):
-        for url, depth, source, text, value in batch:
-            examples.add(url, depth, source, text, value)
+        for url, depth, source, text, value, is_sound in batch:
+            examples.add(url, depth, source, text, value, is_sound=bool(is_sound))
     values, number = np.array(examples.values), len(examples.values)
     if number < LEAST_PAGES:
         raise StoreError(
@@ -65,21 +67,27 @@ def learn(workspace: Workspace, target: str) -> Lesson:
     scores, matrix = (values - values.mean()) / deviation, examples.matrix()
     held = np.arange(number) % _HELD_OUT == 0
     trial = _fitted(matrix[~held], scores[~held])
-    errors = scores[held] - trial.predict(matrix[held])
-    explained = 1 - float(errors.var() + errors.mean() ** 2) / max(float(scores[held].var()), 1e-9)
+    judged = held & np.frombuffer(examples.sound, np.int8).astype(bool)
+    explained = _explained(scores[judged], trial.predict(matrix[judged])) if judged.sum() > 1 else None
     model = _fitted(matrix, scores)
     table = array("f", model.coef_.astype("f4").tobytes())
     return Lesson(ValueModel(target, float(model.intercept_[0]), table), number, explained)
 
 
+def _explained(scores: NDArray[np.float64], predicted: NDArray[np.float64]) -> float | None:
+    """Returns the share of the variance of scores that predictions explain; None for equal scores."""
+    variance, errors = float(scores.var()), scores - predicted
+    return 1 - float((errors**2).mean()) / variance if variance > _LEAST_VARIANCE else None
+
+
 class Examples:
-    """The features of pages as the rows of a sparse matrix, and their values."""
+    """The features of pages as the rows of a sparse matrix, their values, and whether they have own content."""
 
     def __init__(self) -> None:
-        self.values = array("d")
+        self.values, self.sound = array("d"), array("b")
         self._buckets, self._signs, self._ends = array("i"), array("b"), array("q", [0])
 
-    def add(self, url: str, depth: int, source: str, text: str, value: float) -> None:
+    def add(self, url: str, depth: int, source: str, text: str, value: float, *, is_sound: bool) -> None:
         """Adds a page; leaves out a page without a valid URL, which a database may have."""
         try:
             host, path = split(normalize(url))
@@ -91,6 +99,7 @@ class Examples:
             self._signs.append(sign)
         self._ends.append(len(self._buckets))
         self.values.append(even(value))
+        self.sound.append(is_sound)
 
     def matrix(self) -> Any:
         """Returns the matrix; a feature that occurs twice counts twice, as in `ValueModel.score`."""

@@ -144,13 +144,13 @@ class Workspace:
         kinds = (arrow.string(), arrow.int32(), arrow.string(), arrow.int64(), arrow.bool_(), arrow.float64())
         schema = arrow.schema(list(zip(_PAGE_COLUMNS, kinds, strict=True)))
         for batch in columns.scan(names, crawl):
-            dicts = (dict(zip(("url", *names), row, strict=True)) for row in batch)
+            dicts = [dict(zip(("url", *names), row, strict=True)) for row in batch]
             rows = [
-                row | {"text_length": text_length(row), "sound": is_sound(row), "value": target.value(row)}
-                for row in dicts
+                {**row, "text_length": text_length(row), "sound": is_sound(row), "value": value}
+                for row, value in zip(dicts, target.values(dicts), strict=True)
             ]
             self.add("pages", arrow.Table.from_pylist(rows, schema))
-        if not target.column:
+        if target.needs_links:
             self._count_new_links()
 
     @property
@@ -186,7 +186,7 @@ def _claimed(folder: Path) -> int:
 
 
 TABLES = {
-    "patterns": "SELECT host, pattern, known, pages, value, uniqueness, weight "
+    "patterns": "SELECT host, pattern, known, pages, value, deviation, uniqueness, weight "
     "FROM patterns LEFT JOIN weights USING (place) ORDER BY host, known DESC, pattern",
     "pairs": "SELECT a.host AS from_host, a.pattern AS from_pattern, b.host AS to_host, b.pattern AS to_pattern, "
     "pairs, from_pages, to_urls, uniqueness, coverage, contribution, validity "
@@ -203,11 +203,13 @@ TABLES = {
 """The queries by name of the table; docs/reference/mining.md explains the columns."""
 
 
-BEST_PATTERNS = """
-SELECT host, pattern, pages, value FROM patterns WHERE pages > 1 AND value IS NOT NULL
-ORDER BY value DESC, pages DESC, pattern LIMIT ?
+_LEAST_PAGES = 5
+# by the lower end of the confidence interval of the mean, so that few pages with luck are not the best
+BEST_PATTERNS = f"""
+SELECT host, pattern, pages, value FROM patterns WHERE pages >= {_LEAST_PAGES} AND value IS NOT NULL
+ORDER BY value - 2 * deviation / sqrt(pages) DESC, pages DESC, pattern LIMIT ?
 """
-BEST_HUBS = "SELECT url, new, unique_links FROM hubs ORDER BY rank LIMIT ?"
+BEST_HUBS = "SELECT url, new, unique_links, readings FROM hubs ORDER BY rank LIMIT ?"
 
 
 def write_tables(workspace: Workspace, store: ObjectStore) -> dict[str, int]:

@@ -21,7 +21,10 @@ from webcrawl.mining.workspace import Workspace
 from webcrawl.policies.learned_value import BITS, ValueModel, features
 
 HOST = "http://a.example"
-PAGES = [("url", pyarrow.string()), ("depth", pyarrow.int32()), ("referrer", pyarrow.string())]
+PAGES = [
+    *(("url", pyarrow.string()), ("depth", pyarrow.int32()), ("referrer", pyarrow.string())),
+    ("sound", pyarrow.bool_()),
+]
 
 
 @pytest.fixture
@@ -33,7 +36,8 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def add(workspace: Workspace, values: dict[str, float | None], referrer: str | None = None) -> None:
-    rows = [{"url": url, "depth": 2, "referrer": referrer, "value": value} for url, value in values.items()]
+    page = {"depth": 2, "referrer": referrer, "sound": True}
+    rows = [{**page, "url": url, "value": value} for url, value in values.items()]
     workspace.add(
         "pages", pyarrow.Table.from_pylist(rows, pyarrow.schema([*PAGES, ("value", pyarrow.float64())]))
     )
@@ -50,7 +54,7 @@ def test_sections_are_told_apart(workspace: Workspace) -> None:
     add(workspace, {**values, f"{HOST}/unknown": None, "no URL": 5.0})
     lesson = learn(workspace, "text")
     assert (lesson.pages, lesson.value.target) == (200, "text")
-    assert lesson.explained > 0.7
+    assert lesson.explained is not None and lesson.explained > 0.7
     assert level(lesson.value, "/articles/7777/") > 1 > 0 > -1 > level(lesson.value, "/users/7777/")
 
 
@@ -68,7 +72,7 @@ def test_noise_changes_no_level(workspace: Workspace) -> None:
     dice = random.Random(1)
     add(workspace, {f"{HOST}/page/{number}": dice.uniform(0, 3000) for number in range(400)})
     lesson = learn(workspace, "text")
-    assert lesson.explained < 0.1
+    assert lesson.explained is not None and lesson.explained < 0.1
     assert abs(level(lesson.value, "/page/7777")) < 0.5
 
 
@@ -103,7 +107,7 @@ def test_workers_compute_what_was_learned() -> None:
     table = array("f", [dice.gauss(0, 1) for _ in range(1 << BITS)])
     urls = [(f"/a{number}/b-c-d.html?x=1&x=2", number, f"word {number} wörd wörd") for number in range(20)]
     for path, depth, text in urls:
-        examples.add(HOST + path, depth, f"{HOST}/from", text, 1.0)
+        examples.add(HOST + path, depth, f"{HOST}/from", text, 1.0, is_sound=True)
     learned = examples.matrix() @ np.array(table) + 0.5
     value = ValueModel("text", 0.5, table)
     found = [value.score(features(HOST, path, depth, f"{HOST}/from", text)) for path, depth, text in urls]

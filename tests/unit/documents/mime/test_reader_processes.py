@@ -99,6 +99,7 @@ async def test_reader_that_exceeds_the_time_limit_is_killed(name: str) -> None:
         assert (await read(readers, "title", "next")).details["pid"] != pid
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the time")
 async def test_time_without_a_processor_does_not_count() -> None:
     async with started(seconds=20) as readers:

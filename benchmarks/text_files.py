@@ -42,7 +42,7 @@ def report_text_files(data: Path) -> None:
         *_of_wat(data),
         *_of_datatrove(data, texts),
     ]
-    print(table(["what", "read", "truth"], [[name, str(read), str(truth)] for name, read, truth in rows]))
+    print(table("what | read | truth", [[name, str(read), str(truth)] for name, read, truth in rows]))
 
 
 def _texts(data: Path) -> Iterator[tuple[str, str]]:

@@ -10,16 +10,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from webcrawl.config.extraction import ExtractField, ExtractRule, FieldSelector
-from webcrawl.config.kinds import expression
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.field_values import MOST_CHARS, MOST_ENTRIES, converted, flat, is_value
 from webcrawl.documents.html.structured_data import StructuredData
 from webcrawl.errors import ConfigurationError, LibraryMissing
+
+if TYPE_CHECKING:
+    from webcrawl.config.extraction import ExtractField, ExtractRule, FieldSelector
 
 _PART = re.compile(r"(.*?)\s*::(?:(text)|attr\(\s*([\w:.-]+)\s*\))", re.DOTALL)
 _NAMESPACES = {"re": "http://exslt.org/regular-expressions"}
@@ -42,6 +43,8 @@ class Extraction:
     """The rules of EXTRACT; raises ConfigurationError, which names the rule, for a selector that cannot be parsed."""
 
     def __init__(self, rules: Sequence[ExtractRule]) -> None:
+        from webcrawl.config.kinds import expression  # the process for HTML imports no settings
+
         for rule in rules:
             for field in rule.fields:
                 for selector in field.selectors:

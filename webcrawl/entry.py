@@ -34,7 +34,7 @@ GROUPS = {
         "dashboard",
     ),
     "Results": (
-        *("page", "pages", "search", "copies", "export", "links", "graph", "mine"),
+        *("page", "pages", "search", "copies", "export", "links", "compact", "graph", "mine"),
         *("listen", "serve", "mcp"),
     ),
     "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms", "urlfrontier"),

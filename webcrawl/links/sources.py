@@ -1,16 +1,8 @@
-"""The Parquet files of a link store, opened for reading in a folder or an object store.
-
-Notes about files that are being merged prevent that killing the process duplicates rows:
-
-    _merged-20260203060506791-00001-4711-here.merge     {"into": "merged-...parquet", "from": ["broad-...parquet", ...]}
-
-A note is stored before the merged file, and deleted after the files that the merged file replaces.
-"""
+"""The Parquet files of a link store, opened for reading in a folder or an object store."""
 
 from __future__ import annotations
 
 import base64
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,11 +21,11 @@ from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
 from webcrawl.stores.tables.journal import SUFFIX, finish_journals, journals
+from webcrawl.stores.tables.merges import finish_merges, merged_names
 from webcrawl.stores.tables.store import TableFile
 
 _SEARCHED = ["from_host", "from_url", "to_host", "to_url"]
 """The columns whose distinct values are read once, so that only distinct values are compared."""
-_NOTE, _HIDDEN = ".merge", "_"
 
 
 class LinkFile(TableFile):
@@ -165,44 +157,3 @@ def _opener(path: Path) -> Callable[[], LinkFile]:
 
 def _remote(store: ObjectStore, name: str, size: int) -> Callable[[], LinkFile]:
     return lambda: LinkFile(store.uri(name), ObjectFile(store, name, size))
-
-
-def note_of(stem: str) -> str:
-    """Returns the name of the note about the merged file whose name without suffix is `stem`."""
-    return f"{_HIDDEN}{stem}{_NOTE}"
-
-
-def note_about(into: str, names: Sequence[str]) -> bytes:
-    """Returns the contents of a note: the names of the merged file and of the files that it replaces."""
-    return json.dumps({"into": into, "from": list(names)}).encode()
-
-
-def finish_merges(store: ObjectStore, *, abandoned: bool = False) -> None:
-    """Deletes files whose rows are also in a merged file, because the merging process was killed.
-
-    `abandoned`: no process is merging, so notes about files that were never written are deleted too.
-    """
-    for note, into, names in _notes(store):
-        if store.size(into) is not None:
-            for name in names:
-                store.delete(name)
-        elif not abandoned:
-            continue
-        store.delete(note)
-
-
-def merged_names(store: ObjectStore) -> set[str]:
-    """Returns the names of files whose rows are also in a merged file."""
-    return {name for _, into, names in _notes(store) if store.size(into) is not None for name in names}
-
-
-def _notes(store: ObjectStore) -> Iterator[tuple[str, str, list[str]]]:
-    """Yields the name of each note, the merged file, and the files that it replaces."""
-    for note, size in sorted(store.objects(_HIDDEN)):
-        if note.endswith(_NOTE):
-            try:
-                note_facts = json.loads(store.read(note, 0, size))
-                into, names = str(note_facts["into"]), [str(name) for name in note_facts["from"]]
-            except (ValueError, KeyError, TypeError) as error:
-                raise StoreError(f"{store.uri(note)} is damaged: it should name merged files") from error
-            yield note, into, names

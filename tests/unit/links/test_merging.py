@@ -19,6 +19,7 @@ from webcrawl.links.questions import links_from, links_to
 from webcrawl.links.sources import LinkFile, link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.tables import merges
 
 HOME = "http://a.example/"
 
@@ -117,7 +118,7 @@ def test_two_merges_at_once_and_damaged_notes_are_refused(tmp_path: Path) -> Non
     fill(tmp_path, [1, 1])
     store = FolderStore(tmp_path.as_uri())
     with (
-        merging._locked(tmp_path),
+        merges._locked(tmp_path),
         pytest.raises(StoreError, match="another process is merging the files in"),
     ):
         merge_files(config(tmp_path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +41,7 @@ class TableStore:
     An entry survives a crash of the process once `write` has returned. A journal is finished when it has `roll_bytes`
     or is `roll_seconds` old (0: no limit of age). Journals that dead processes left are finished at the start, once a
     minute, and at the end. `uploads`, if given, sends the finished files. When `spool_max` bytes wait for their upload,
-    `write` raises StoreUnavailable.
+    `write` raises StoreUnavailable. `replaced`: the names of files that were merged into others.
     """
 
     def __init__(
@@ -54,12 +54,14 @@ class TableStore:
         roll_seconds: float = 0,
         uploads: Uploads | None = None,
         spool_max: int = 0,
+        replaced: Container[str] = (),
         close_seconds: float = CLOSE_SECONDS,
     ) -> None:
         prepare(folder, table.what)
         self._folder, self._crawl, self._table = folder, crawl, table
         self._roll_bytes, self._roll_seconds = roll_bytes, roll_seconds
         self._uploads, self._spool_max, self._close_seconds = uploads, spool_max, close_seconds
+        self._replaced = replaced
         self._room = 0
         self._serial = 0
         self._journal: Journal | None = None
@@ -97,7 +99,9 @@ class TableStore:
             path.exists() for path in (self._folder / f"{name}{SUFFIX}", journal_path(self._folder, name))
         ):
             return True
-        return self._uploads is not None and self._uploads.has(f"{name}{SUFFIX}")
+        if self._uploads is not None and self._uploads.has(f"{name}{SUFFIX}"):
+            return True
+        return name in self._replaced
 
     def close(self) -> None:
         """Finishes all journals, and uploads for `close_seconds` at most."""
@@ -192,6 +196,11 @@ class TableFile:
         """The numbers of the file's row groups."""
         return range(self._metadata.num_row_groups)
 
+    @property
+    def footer(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata of the file."""
+        return self._metadata.metadata or {}
+
     def __len__(self) -> int:
         """The number of rows in the file."""
         return int(self._metadata.num_rows)
@@ -208,7 +217,7 @@ class TableFile:
         return StoreError(f"{self.name} cannot be read: {why}. Move it away to leave it out")
 
 
-def parquet_files(store: ObjectStore) -> list[Callable[[], TableFile]]:
+def parquet_files(store: ObjectStore, *, leave_out: Container[str] = ()) -> list[Callable[[], TableFile]]:
     """Returns functions that open the Parquet files of a store, by name, also those in folders of partitions.
 
     Names that begin with "_" or "." are left out, as other readers do.
@@ -216,7 +225,9 @@ def parquet_files(store: ObjectStore) -> list[Callable[[], TableFile]]:
     names = [
         item
         for item in store.objects()
-        if item.name.endswith(SUFFIX) and not any(part[0] in "_." for part in item.name.split("/"))
+        if item.name.endswith(SUFFIX)
+        and item.name not in leave_out
+        and not any(part[0] in "_." for part in item.name.split("/"))
     ]
     return [partial(_opened, store, *item) for item in sorted(names)]
 

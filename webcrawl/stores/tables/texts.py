@@ -22,6 +22,7 @@ from webcrawl.documents.values import clean
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.tables.journal import JournalReader, finish_journals
+from webcrawl.stores.tables.merges import ReplacedFiles, finish_merges, merged_names
 from webcrawl.stores.tables.parquet import ascending, parquet_writer, pyarrow
 from webcrawl.stores.tables.store import TableFile, TableFormat, TableStore, parquet_files, table_location
 from webcrawl.stores.warc.files import prefix_of
@@ -109,7 +110,8 @@ def open_text_table(config: StoreConfig, crawl: str) -> TextTable:
     folder, options = table_location(config, config.tables)
     roll_bytes = min(config.roll_bytes, ROLL_BYTES)
     options |= {"parts": config.text_parts, "with_signals": config.has_signals}
-    return TextTable(folder, crawl, roll_bytes=roll_bytes, **options)
+    store = open_store(config.tables, "STORE_URI", config.object_stores)
+    return TextTable(folder, crawl, roll_bytes=roll_bytes, replaced=ReplacedFiles(store), **options)
 
 
 def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
@@ -121,7 +123,9 @@ def text_files(config: StoreConfig) -> list[Callable[[], TableFile]]:
     folder = store.folder or spool_of(config, config.tables)
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         finish_journals(folder, make_table)
-    return parquet_files(store)
+        if store.folder is not None:
+            finish_merges(store)
+    return parquet_files(store, leave_out=merged_names(store))
 
 
 def make_table(journal: Path, path: Path) -> bool:

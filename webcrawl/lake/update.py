@@ -20,12 +20,13 @@ from webcrawl.lake.libraries import pyiceberg
 from webcrawl.lake.pages import new_page_files
 from webcrawl.lake.table import Change, Committed, LakeTable
 from webcrawl.links import arrow as links
-from webcrawl.links.sources import link_files_if_any, merged_names
+from webcrawl.links.sources import link_files_if_any
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.merges import merged_names
 
 PAGES = "pages"
 

@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.crawl.conftest import Project
+from tests.crawl.operations import BEGIN, Operations
 from tests.crawl.reparsing import execute, reparse, summary
 from tests.crawls import CHECKOUT, CrawlResult, crawl_hosts
 from tests.mailserver import MailServer
@@ -190,6 +191,20 @@ def test_a_spider_that_reads_trees_and_a_second_crawl(
     again = crawl([shop.url(SITE, "/")], CRAWL_ID="second", EXTRACT=json.dumps(RULE), HTML_PROCESS=False)
     assert columns(again.data_dir, "extracted") == FOUND
     assert again.summary["missing_fields"] == {"price": 1, "stock": 2}
+
+
+def test_a_job_extracts_fields_too(shop: LocalWeb, operations: Operations) -> None:
+    job = {
+        "name": "shop",
+        "cron": "0 0 1 1 *",
+        "state": "ON",
+        "spider": "broad",
+        "arguments": {"scope": "host"},
+    }
+    operations.store.apply([{**job, "seeds": [shop.url(SITE, "/")], "settings": {"EXTRACT": [RULE]}}], BEGIN)
+    operations.start("a")
+    iteration = operations.run_job("shop")
+    assert columns(Path(str(iteration.data_dir)), "extracted") == FOUND
 
 
 def test_a_wrong_selector_ends_the_crawl_before_it_begins(crawl: Callable[..., CrawlResult]) -> None:

@@ -1,15 +1,17 @@
 """The live lane beside a broad crawl of the same 1,000 loopback hosts: from a message to its event, in seconds.
 
-    make bench-live [ARGS="--seconds 600 --rate 200 --delay 1 --nice 10 --json FILE"]
+    make bench-live [ARGS="--seconds 600 --rate 200 --delay 1 --nice 10 --json FILE --plot FILE.svg"]
 
 Half of the URLs are short links of two to four hops. The broad crawl runs with `nice`, as
 docs/howto/put-a-stream-in.md recommends. After half of the time the lane's worker is killed (-9) and
-started again, after three quarters Valkey. The exit status is 1 if a message is lost.
+started again, after three quarters Valkey. The exit status is 1 if a message is lost. `--plot` draws median and 99th
+percentile over the run.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import tempfile
@@ -17,6 +19,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
+from runpy import run_path
 from statistics import quantiles
 from typing import Any
 
@@ -27,6 +30,8 @@ from benchmarks.chaos_engines import Server
 from benchmarks.command import ROOT, broad, command_line, scrapy, table, write_figures
 from benchmarks.servers import RULES, Names, RequestLog, answer, free_port, requests, serve_web, serving
 
+PARTS = 40
+"""The parts of a run in a plot."""
 HOSTS, WORDS, ENDING_SECONDS = 1_000, " A word of a page." * 300, 90.0
 EVENTS = "wc:{c:live}:pages"
 
@@ -108,11 +113,39 @@ def run(options: Namespace, home: Path) -> tuple[dict[int, float], dict[int, flo
     return put_at, took, log
 
 
+def over_time(put_at: dict[int, float], took: dict[int, float]) -> list[dict[str, float]]:
+    """Returns median and 99th percentile of the messages that were put in each part of the run, and when it was."""
+    first, last = min(put_at.values()), max(put_at.values())
+    width = max(last - first, 1e-9) / PARTS
+    parts: dict[int, list[float]] = {}
+    for number, seconds in took.items():
+        parts.setdefault(min(int((put_at[number] - first) / width), PARTS - 1), []).append(seconds)
+    return [
+        {
+            "at": round((part + 0.5) * width, 3),
+            "p50": sorted(times)[len(times) // 2],
+            "p99": sorted(times)[min(int(0.99 * len(times)), len(times) - 1)],
+        }
+        for part, times in sorted(parts.items())
+    ]
+
+
+def plot(points: list[dict[str, float]], note: str) -> str:
+    """Returns the plot of `over_time` as SVG."""
+    lines = run_path(str(ROOT / "docs" / "site" / "plots.py"))["lines"]
+    series = {
+        name: [(point["at"], point[key]) for point in points]
+        for name, key in (("median", "p50"), ("99 of 100", "p99"))
+    }
+    return str(lines("Seconds from message to event", note, series, "seconds of the run"))
+
+
 def main() -> None:
     parser = command_line(__doc__, json=True)
     for name, value in {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20, "nice": 10}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     parser.add_argument("--no-kill", dest="kill", action="store_false", help="kill nothing")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the times over the run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
         put_at, took, log = run(options, Path(folder))
@@ -129,7 +162,12 @@ def main() -> None:
     lost = len(put_at) - len(took)
     print(table("messages|number:|p50 s:|p99 s:|longest s:", rows))
     print(f"{lost} lost, {again} requests repeated, {others / options.seconds:.0f} other requests a second")
-    write_figures(options.json, times=figures, lost=lost, again=again)
+    points = over_time(put_at, took)
+    write_figures(options.json, times=figures, over_time=points, lost=lost, again=again)
+    if options.plot:
+        options.plot.write_text(
+            plot(points, f"{options.rate:g} URLs a second, load {os.getloadavg()[0]:.1f}")
+        )
     raise SystemExit(lost > 0)
 
 

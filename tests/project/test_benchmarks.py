@@ -18,6 +18,7 @@ from benchmarks import (
     compare,
     hostile,
     hostile_servers,
+    live,
     long,
     main_parts,
     news,
@@ -280,3 +281,17 @@ def test_articles_that_were_not_fetched_wait_until_the_end_of_the_day() -> None:
     result = news.delays("ours", web, log, 0.0)
     assert (result.requests, result.again, result.fetched) == (3, 1, 0.5)
     assert result.median_delay == pytest.approx((2 + 100 - lost) / 2)
+
+
+def test_the_plot_of_the_live_lane_has_the_times_of_each_part_of_the_run() -> None:
+    put_at = {number: 100.0 + number for number in range(401)}
+    took = {number: 1.0 if number < 200 else 3.0 for number in put_at if number % 50}
+    took[1] = 9.0
+    points = live.over_time(put_at, took)
+    assert len(points) == live.PARTS and points[0] == {"at": 5.0, "p50": 1.0, "p99": 9.0}
+    assert points[-1] == {"at": 395.0, "p50": 3.0, "p99": 3.0}
+    drawn = live.plot(points, "a note <with> signs")
+    assert drawn.count("<polyline") == 2 and "99 of 100" in drawn and "<with>" not in drawn
+    # a run without an answer in a part, and one of a single message
+    assert len(live.over_time({0: 1.0, 1: 9.0}, {1: 0.5})) == 1
+    assert live.over_time({0: 1.0}, {0: 0.5})[0]["p50"] == 0.5

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-copies bench-layout first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-index bench-copies bench-layout first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -182,6 +182,9 @@ bench-live: .venv/.dev ## Measure the live lane beside a broad crawl, with kills
 
 bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, questions; ARGS="--edges 1e6"
 	@$(BIN)/python -m benchmarks.links $(ARGS)
+
+bench-index: .venv/.dev ## Measure the index of generated pages: time, memory, size; ARGS="--pages 100000"
+	@$(BIN)/python -m benchmarks.big_index $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)

@@ -27,6 +27,8 @@ from lxml import html
 from benchmarks.command import ROOT, command_line, scrapy, table, write_figures
 from benchmarks.sites import available
 from webcrawl.documents.page import Page
+from webcrawl.results.exports.parts import exported_rows
+from webcrawl.stores.columns import pages
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.tables import texts
 
@@ -36,6 +38,10 @@ CHARACTERS = 3_000
 """The mean number of characters of a page."""
 BATCH, PAGES_A_FILE, PAGES_A_HOST = 2_000, 20_000, 500
 START = datetime(2026, 2, 3, tzinfo=UTC)
+
+
+EMPTY = dict.fromkeys(pages.columns.keys())
+"""The columns of a row that a crawl does not set."""
 
 
 class Step(NamedTuple):
@@ -109,7 +115,8 @@ def write_pages(home: Path, generated: GeneratedPages, numbers: Sequence[int], v
                     end = min(start + BATCH, first + PAGES_A_FILE)
                     batch = list(rows(generated, numbers[start:end], version))
                     metadata.upsert([row for row, _ in batch])
-                    written = [row | {"text": text} for row, text in batch]
+                    stored = exported_rows({**EMPTY, **row} for row, _ in batch)
+                    written = [{**row, "text": text} for row, (_, text) in zip(stored, batch, strict=True)]
                     writer.write_table(pyarrow.Table.from_pylist(written, schema=texts.schema()))
 
 

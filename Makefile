@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-index bench-copies bench-layout first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-layout first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -197,6 +197,9 @@ first-hour: .venv/.dev ## Run every command of README, tutorial and docs/start i
 
 replay: .venv/.dev ## Replay a crawl with pywb in a separate environment; validate its WACZ file and index
 	@$(BIN)/python -m benchmarks.replay $(ARGS)
+
+bench-search: .venv/.dev ## Measure how often search finds the wanted page, beside other engines; ARGS="--fit"
+	@$(BIN)/python -m benchmarks.search $(ARGS)
 
 bench-texts: .venv/.dev ## Measure how well the main part of pages is found; ARGS="--annotated FILE"
 	@$(BIN)/python -m benchmarks.texts $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,17 +15,18 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.payload import PAYLOAD, STORED_TEXT
 from webcrawl.documents.values import clean, plain
-from webcrawl.search.schema import FORMS, MEDIA, PAGE, storable, tantivy
-from webcrawl.search.words import analyzer, composed, forms_in, searchable
+from webcrawl.search.schema import CALLED, FORMS, MEDIA, PAGE, storable, tantivy
+from webcrawl.search.words import analyzer, called, composed, forms_in, searchable
 from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
 from webcrawl.urls.canonical import authority, hostname, is_address
 
 _WORDS_OF_NAMES = re.compile(r"[\W_]+")
+_NAME_OF_SITE = re.compile(r"\s[-–—|·]\s")
 _DEPTH_OF_DETAILS = 4
 
-IMPORTANCE = 0.125
+IMPORTANCE = 0.25
 """How much of its score a page gains by a doubling of its importance, which is counted from 1."""
 
 
@@ -77,8 +78,12 @@ class IndexedPage:
         return xxh3_64_intdigest(replace(self, importance=step, crawl=None).packed())
 
     def packed(self) -> bytes:
-        data: bytes = msgpack.packb(astuple(self), unicode_errors="replace")
+        data: bytes = msgpack.packb(self.values(), unicode_errors="replace")
         return data
+
+    def values(self) -> tuple[Any, ...]:
+        """Returns the fields in order; `dataclasses.astuple` would copy them, in a third of the time of an update."""
+        return tuple(getattr(self, name) for name in self.__slots__)
 
 
 def key_of(url: str) -> int:
@@ -160,6 +165,8 @@ def document(entry: IndexedPage, text: str) -> Any:
             words = searchable(composed(searched))
             stored.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
             stored.add_pre_tokenized_text(FORMS, forms_in(words))
+    for name in {called(entry.language, searchable(composed(text))) for text in _titles(entry)}:
+        stored.add_text(CALLED, name)
     for field, names in _names(entry).items():
         for name in names:
             stored.add_text(field, name)
@@ -171,7 +178,7 @@ def document(entry: IndexedPage, text: str) -> Any:
     stored.add_float("weight", weight(entry.importance))
     stored.add_date("fetched", storable(datetime.fromisoformat(entry.fetched_at)))
     stored.add_date("date", storable(_date(entry)))
-    data = msgpack.packb((astuple(entry), text), unicode_errors="replace")
+    data = msgpack.packb((entry.values(), text), unicode_errors="replace")
     stored.add_bytes("page", data)
     return stored
 
@@ -187,7 +194,7 @@ def weight(importance: float | None) -> float:
     """Returns the weight of a page: tantivy multiplies its score by log2(2 + weight), which is then
     1 + IMPORTANCE * log2(1 + importance).
 
-    For a page of average importance, the score is multiplied by 1.13; for 100 times the average, by 1.8.
+    For a page of average importance, the score is multiplied by 1.25; for 100 times the average, by 2.7.
     """
     mean = 1.0 if importance is None else max(0.0, importance)
     return float(2 ** (1 + IMPORTANCE * math.log2(1 + mean)) - 2)
@@ -200,6 +207,14 @@ def _texts(entry: IndexedPage, text: str) -> Iterator[str | None]:
     if entry.kind != PAGE:
         yield _WORDS_OF_NAMES.sub(" ", unquote(urlsplit(entry.url).path.rpartition("/")[2]))
         yield from _words_in(entry.details)
+
+
+def _titles(entry: IndexedPage) -> Iterator[str]:
+    """Yields what a page is called: its title, also without the name of the site, and the texts of links."""
+    yield from entry.anchors
+    if entry.title:
+        yield entry.title
+        yield _NAME_OF_SITE.split(entry.title, maxsplit=1)[0]
 
 
 def _words_in(details: Any) -> Iterator[str]:

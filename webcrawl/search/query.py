@@ -7,15 +7,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from webcrawl.errors import ConfigurationError, brief
 from webcrawl.search.folder import use_words_of
-from webcrawl.search.schema import MEDIA, NAMES, PAGE, TEXTS, schema, storable, tantivy
-from webcrawl.search.words import stemmer
+from webcrawl.search.schema import CALLED, MEDIA, NAMES, PAGE, TEXTS, schema, storable, tantivy
+from webcrawl.search.words import called, stemmer
 from webcrawl.stores.selection import of_type
 from webcrawl.urls.canonical import authority
 
+PHRASE, PAIR, WHOLE = 2.0, 2.0, 6.0
+"""The weights of a phrase of all words, of each pair of neighbours, and of a title or link text with no other words.
+
+They only change the order of pages that have the words. Fitted by `make bench-search ARGS="--fit"`.
+"""
 BOOSTS = {"text": 1.0, "title": 3.0, "anchors": 2.0}
 """The weight of a word in each field. A title or link text says what a page is about."""
 
@@ -25,6 +31,10 @@ LONGEST, DEEPEST = 1_000, 20
 _SIGNS = 'Put words with signs such as : ( ) [ ] + - * ^ ~ into quotation marks: "a: b"'
 # a text in quotation marks, or the word NOT
 _NOT = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![^\s(])NOT\s+(?=\S)')
+# words without signs that tantivy's parser knows
+_PLAIN = re.compile(r"\s*\w[\w.'-]*(?:\s+\w[\w.'-]*)*\s*")
+_OPERATOR = re.compile(r"\b(?:AND|OR|NOT|IN|TO)\b")
+_MOST_PAIRS = 10
 _FIELD = re.compile(r"Field does not exist: '(.*)'")
 
 
@@ -125,11 +135,28 @@ def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
     # tantivy finds no page for "a AND NOT b", and the right pages for "a AND -b"
     written = _NOT.sub(lambda match: match[1] or "-", words)
     try:
-        return index.parse_query(
+        query = index.parse_query(
             written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word
         )
+        return _in_order(index, query, written, language) if _PLAIN.fullmatch(written) else query
     except ValueError as error:
         raise ConfigurationError(explained(words, str(error))) from error
+
+
+def _in_order(index: Any, query: Any, words: str, language: str) -> Any:
+    """Returns the query with more weight for pages that have the words as they follow each other."""
+    library, each = tantivy(), words.split()
+    pairs = [f"{first} {second}" for first, second in pairwise(each)]
+    phrases = [(PHRASE, words)] if len(each) > 2 else []
+    phrases += [(PAIR, pair) for pair in pairs[:_MOST_PAIRS] if not _OPERATOR.search(pair)]
+    more = [
+        library.Query.boost_query(index.parse_query(f'"{phrase}"', list(TEXTS), field_boosts=BOOSTS), weight)
+        for weight, phrase in phrases
+    ]
+    name = library.Query.term_query(schema(), CALLED, called(language, words))
+    more.append(library.Query.boost_query(name, WHOLE))
+    occur = library.Occur
+    return library.Query.boolean_query([(occur.Must, query), *((occur.Should, other) for other in more)])
 
 
 def explained(words: str, error: str) -> str:

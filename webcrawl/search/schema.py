@@ -22,6 +22,8 @@ TEXTS = ("text", "title", "anchors")
 """The fields that are searched for words."""
 FORMS = "forms"
 """The field with the words of a page as they are written, in lower case: for prefixes and corrections."""
+CALLED = "called"
+"""The field with whole titles and texts of links, as stems in order: a query may be what a page is called."""
 NAMES = ("url", "host", "language", "type", "crawl", "kind")
 """The fields compared as a whole. `host` also has the domains above a host, `type` also `image/*` for `image/png`."""
 
@@ -45,6 +47,7 @@ def schema() -> Any:
     for name in NAMES:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=name in FACETS.values())
     builder.add_text_field("site", tokenizer_name="raw", index_option="basic", fast=True)
+    builder.add_text_field(CALLED, tokenizer_name="raw", index_option="basic")
     builder.add_text_field(FORMS, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field("key", indexed=True, fast=True)
     builder.add_unsigned_field("state", fast=True)

@@ -26,7 +26,7 @@ _UNLIKELY = -100.0
 # left as they are: quoted texts, required and excluded words, prefixes, words with digits, values of fields, operators
 _WORD = re.compile(
     r'"(?:[^"\\]|\\.)*"|(?<![^\s(])[-+]\S+|NOT\s+\S+|\b(?:AND|OR|TO|IN)\b'
-    r"|(?:(?P<field>\w+):)?(?<![\w^~])(?P<word>[^\W\d_]+)(?![\w*:+#])"
+    r"|(?:(?P<field>\w+):)?(?<![^\W_])(?<![\^~])(?P<word>[^\W\d_]+)(?![^\W_]|[*:+#])"
 )
 
 

@@ -27,7 +27,7 @@ Wanted = Callable[[Sequence[int]], Collection[int]]
 """Returns the keys (`text_key`) of the wanted texts."""
 Texts = Iterator[tuple[int, str]]
 """The key of each text, and the text."""
-MOST = 20
+MOST = 50
 """The number of link texts of a page that are indexed: the most frequent texts."""
 _COLUMNS = ["from_url", "to_url", "text"]
 

@@ -54,7 +54,7 @@ class Vocabulary:
         kept = sorted(kept, key=lambda pair: -pair[1])[:_MOST_WORDS]
         ends = np.cumsum(np.array([len(word) for word, _ in kept], np.int64))
         made = cls("".join(word for word, _ in kept), ends, np.array([count for _, count in kept], np.uint32))
-        made._masks = np.array([_mask(word) for word, _ in kept], np.uint64)
+        made._masks = _masks([without_accents(word) for word, _ in kept])
         return made
 
     @classmethod
@@ -94,7 +94,7 @@ class Vocabulary:
         return []
 
     def _within(self, word: str, most: int) -> list[SimilarWord]:
-        differing = np.bitwise_count(self._masks ^ np.uint64(_mask(word)))
+        differing = np.bitwise_count(self._masks ^ _masks([word]))
         near = (differing <= 2 * most) & (abs(self._sizes - len(word)) <= most)
         # the words of the most pages come first
         chosen = np.flatnonzero(near)[:_MOST_COMPARED]
@@ -149,8 +149,10 @@ def _is_word(text: str) -> bool:
     return text.isalpha() and not "\ua717" <= max(text) <= "\ua719"
 
 
-def _mask(word: str) -> int:
-    mask = 0
-    for sign in without_accents(word):
-        mask |= 1 << (ord(sign) & 63)
-    return mask
+def _masks(words: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Returns the masks of words that have a character or more."""
+    if not words:
+        return np.empty(0, np.uint64)
+    signs = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
+    starts = np.cumsum([0, *map(len, words[:-1])])
+    return np.bitwise_or.reduceat(np.uint64(1) << (signs & 63).astype(np.uint64), starts)

@@ -94,6 +94,13 @@ def analyzer(language: str | None, text: str) -> Any:
     return _analyzer(STEMMERS.get(language or ""), _NEEDS_EXPRESSION.search(text) is not None)
 
 
+def called(language: str | None, text: str) -> str:
+    """Returns the stems of a `searchable` title in order, without the number of a chapter before them."""
+    stems: list[str] = analyzer(language, text).analyze(text)
+    numbers = next((at for at, stem in enumerate(stems) if not stem.isdigit() and len(stem) > 1), 0)
+    return " ".join(stems[numbers:] if any(stem.isdigit() for stem in stems[:numbers]) else stems)
+
+
 def stemmer(language: str) -> str:
     """Returns the stemmer of a language, or "". Languages with the same stemmer have the same terms."""
     return STEMMERS.get(language, "")

@@ -59,6 +59,7 @@ def search(pages: Pages) -> Search:
         ("(transatcions OR giraffe) isolated", "(transactions OR giraffe) isolated", "/transactions"),
         ("title:isolatoin", "title:isolation", "/transactions"),
         ("concurent hash handle", "concurrent hash handle", "/concurrent"),
+        ("concurent_handle", "concurrent_handle", "/concurrent"),
         ("cigognse elevees", "cigognes élevées", "/fr"),
         ("schornstien", "schornstein", "/de"),
         ("storche bruten", None, "/de"),

@@ -127,12 +127,12 @@ class Search:
         """
         must, exclude = tantivy().Occur.Must, tantivy().Occur.MustNot
         with damages(self.folder):
-            found = self._page_of(url)
-            if found is None:
+            stored = self._page_of(url)
+            if stored is None:
                 raise ConfigurationError(
                     f"{url} is not in the index: `scrapy search --update` adds new pages"
                 )
-            entry, text = found
+            entry, text = stored
             itself = tantivy().Query.term_query(schema(), "first", key_of(entry.first))
             alike = similar_to(self.searcher, entry, text)
             query = self._within([(must, alike), (exclude, itself)], filters)
@@ -234,10 +234,10 @@ class Search:
     def text_of(self, url: str) -> str | None:
         """Returns the text of a page, or None if the page is not in the index or is an image, audio or video file."""
         with damages(self.folder):
-            found = self._page_of(url)
-        if found is None:
+            stored = self._page_of(url)
+        if stored is None:
             return None
-        entry, text = found
+        entry, text = stored
         return text if entry.kind == PAGE else ""
 
     def _page_of(self, url: str) -> tuple[IndexedPage, str] | None:

@@ -34,7 +34,7 @@ GROUPS = {
         "dashboard",
     ),
     "Results": (
-        *("page", "pages", "search", "copies", "export", "links", "compact", "graph", "mine"),
+        *("page", "pages", "search", "index", "copies", "export", "links", "compact", "graph", "mine"),
         *("listen", "serve", "mcp"),
     ),
     "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms", "urlfrontier"),
@@ -43,7 +43,6 @@ GROUPS = {
 FORMER = {
     "deadletters": "stuck --kind DEAD_LETTER",
     "frontier": "status",
-    "index": "search --update",
     "scheduler": "jobs run",
     "wacz": "export --format wacz",
 }

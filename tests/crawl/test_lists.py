@@ -188,7 +188,6 @@ def test_former_names_work_and_say_the_present_ones(crawled: Crawled, tmp_path: 
     for name, words in {
         "frontier": ["--json"],
         "deadletters": ["--json"],
-        "index": ["--index", str(tmp_path / "index")],
         "wacz": ["autumn", "-o", str(tmp_path / "a.wacz")],
     }.items():
         printed[name], err = crawled.run(name, *words)
@@ -196,6 +195,5 @@ def test_former_names_work_and_say_the_present_ones(crawled: Crawled, tmp_path: 
     assert json.loads(printed["frontier"])["crawl"] == "autumn"
     letters = [json.loads(line) for line in printed["deadletters"].splitlines()]
     assert [list(letter) for letter in letters] == [["url", "reason", "time", "attempts", "queued_at"]] * 2
-    assert printed["index"].endswith(" added, 0 changed, 0 removed\n")
     assert (tmp_path / "a.wacz").stat().st_size > 0
     assert "--workers must be at least 1" in crawled.run("scheduler", "--workers", "0", status=2)[1]

@@ -23,7 +23,7 @@ class Command(search.Command):
     """Makes or updates the index, and searches nothing."""
 
     usage = "[options]"
-    summary = "Make the index of stored pages, or bring it up to date"
+    summary = "Make or update the index of stored pages"
     description = (
         "Make the index that `scrapy search` reads, or bring it up to date, as `scrapy search --update` does; or write "
         "its documents for another search engine"

@@ -13,19 +13,23 @@ from tests.stores.buckets import NOW
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.export import MANIFEST, export
 from webcrawl.results.exports.parts import JsonLinesPart
-from webcrawl.stores.columns import pages
 from webcrawl.stores.objects.registry import open_store
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 
-ROWS = [
-    {**dict.fromkeys(column.name for column in pages.columns), "url": f"https://a/{n}", "fetched_at": NOW}
-    for n in range(5)
-]
+FIELDS = {"url": "string", "fetched_at": "time"}
+ROWS = [{"url": f"https://a/{n}", "fetched_at": NOW} for n in range(5)]
 
 
 def exported(where: str, rows: list[dict[str, Any]], *, force: bool = False) -> dict[str, Any]:
-    return export(rows, open_store(where, "--output"), JsonLinesPart, "date", source="the test", force=force)
+    return export(
+        rows,
+        open_store(where, "--output"),
+        JsonLinesPart,
+        "date",
+        source="the test",
+        force=force,
+    )
 
 
 def test_an_export_is_written_and_replaced_only_with_force(
@@ -51,4 +55,4 @@ def test_errors_name_a_missing_or_unreachable_bucket(
     store = open_store("s3://pages/x", "--output")
     line.cut()
     with pytest.raises(StoreError, match="s3://pages/x"):
-        export(ROWS, store, JsonLinesPart, "none", source="the test")
+        export(ROWS, store, JsonLinesPart, "none", source="the test", fields=FIELDS)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from webcrawl.config.libraries import arrow_library
 
-GROUP_BYTES = 64_000_000
-"""The bytes in memory of a row group in exports and compacted files, about 16 MB on disk.
+GROUP_BYTES = 32_000_000
+"""The bytes in memory of a row group in exports and compacted files, about 8 MB on disk.
 
 A reader of an object store asks for the columns of a row group with a request each, so small row groups cost requests;
 a reader that skips, or reads with several threads, has nothing smaller than a row group.
 """
 _LEVEL = 3
+_BATCH_BYTES = 2_000_000
+"""The bytes of rows that are read back at a time."""
 _DISK_SHARE = 4
 """Rows take about a quarter of their bytes in a Parquet file."""
 
@@ -67,7 +69,8 @@ class SpooledFile:
 
     def write(self, rows: Any) -> None:
         """Appends an Arrow table."""
-        self._stream.write_table(rows)
+        most = max(1, _BATCH_BYTES * len(rows) // max(1, rows.nbytes))
+        self._stream.write_table(rows, max_chunksize=most)
 
     def size(self) -> int:
         """Returns about how many bytes the file has."""
@@ -77,19 +80,20 @@ class SpooledFile:
         """Writes the file."""
         self._stream.close()
         self._waiting.seek(0)
-        with self._waiting, self._opened(self._path) as writer:
-            for group in self._groups():
-                writer.write_table(
-                    group.sort_by(ascending(self._order)) if self._order else group, len(group)
-                )
-
-    def _groups(self) -> Iterator[Any]:
         waiting, size = list[Any](), 0
-        for batch in pyarrow().ipc.open_stream(self._waiting):
-            waiting.append(batch)
-            size += batch.nbytes
-            if size >= GROUP_BYTES:
-                yield pyarrow().Table.from_batches(waiting, self._schema)
-                waiting, size = [], 0
-        if waiting:
-            yield pyarrow().Table.from_batches(waiting, self._schema)
+        with self._waiting, self._opened(self._path) as writer:
+            for batch in pyarrow().ipc.open_stream(self._waiting):
+                waiting.append(batch)
+                size += batch.nbytes
+                if size >= GROUP_BYTES:
+                    self._write_group(writer, waiting)
+                    size = 0
+            if waiting:
+                self._write_group(writer, waiting)
+
+    def _write_group(self, writer: Any, batches: list[Any]) -> None:
+        """Writes a row group, and frees the batches before, because a group is copied several times."""
+        group = pyarrow().Table.from_batches(batches, self._schema)
+        batches.clear()
+        group = group.sort_by(ascending(self._order)) if self._order else group
+        writer.write_table(group, len(group))

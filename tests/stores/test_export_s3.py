@@ -28,6 +28,7 @@ def exported(where: str, rows: list[dict[str, Any]], *, force: bool = False) -> 
         JsonLinesPart,
         "date",
         source="the test",
+        fields=FIELDS,
         force=force,
     )
 

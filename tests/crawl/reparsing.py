@@ -48,6 +48,7 @@ def execute(data_dir: Path, statement: str, *values: object) -> None:
 def forget_reading(data_dir: Path) -> None:
     """Overwrites all that was read in bodies, except what stays unknown: sitemaps, and whether a read failed."""
     values = {**dict.fromkeys(READ_FIELDS, "old"), "simhash": 7, "length": 1, "published_at": None}
+    values |= dict.fromkeys(("extracted", "structured_data"), '{"old": 1}')
     del values["details"], values["processing_error"]
     failed = "processing_error = CASE WHEN processing_error IS NOT NULL THEN 'old' END"
     columns = ", ".join([failed, *(f"{name} = ?" for name in values)])

@@ -255,7 +255,7 @@ def test_copies_of_a_file_and_of_a_page_are_found(indexed: tuple[LocalWeb, Path]
         (1, "is neither a file nor a URL", "copies", str(tmp_path)),
         (1, "is neither a file nor a page in", "copies", web.url(SITE, "/secret")),
         (1, "/nest.png has no text", "copies", web.url(SITE, "/nest.png")),
-        (2, "give one file or URL", "copies", "--least", "0", str(file)),
+        (2, "--least takes a share from 0 to 100", "copies", "--least", "0", str(file)),
         (1, "is not empty, and no index", "copies", str(file), "--index", str(tmp_path)),
     ):
         assert message in run(data_dir, *words, code=code)

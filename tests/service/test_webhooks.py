@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from redis import Redis
 from tests.crawls import until
 from tests.service.receiver import SECRET, Posted, Receiver
 from tests.service.served import Served
+from webcrawl.client import AsyncClient, Client, ServiceProblem
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.service.hooks.delivery import PAUSES
 from webcrawl.service.hooks.webhook import Webhook, named_webhooks, new_secret, receiver_url, secret_bytes
@@ -144,3 +146,34 @@ def test_receivers_that_may_not_be_are_refused(start_service: Callable[..., Serv
         (named,) = service.client.get("/v1/webhooks").json()["webhooks"]
         assert named["named"] and service.client.delete(f"/v1/webhooks/{named['id']}").status_code == 409
         assert receiver.posted == []
+
+
+def test_both_clients_add_list_and_remove_webhooks(
+    start_service: Callable[..., Served], redis_url: str, valkey: Redis
+) -> None:
+    service = start_service(REDIS_URL=redis_url, WEBHOOKS=f"http://10.0.0.1/ {SECRET}")
+    with Receiver() as receiver, Client(service.url) as client:
+        hook = client.add_webhook(receiver.url, tag="news", pattern="*/a", secret=SECRET)
+        assert (hook.url, hook.tag, hook.host, hook.secret) == (receiver.url, "news", "", SECRET)
+        event = publish(valkey, "http://example.org/a", "news")
+        assert receiver.wait(1)[0].id == event
+        shown = {entry.id: entry for entry in client.webhooks()}[hook.id]
+        assert shown.pattern == "*/a" and not shown.secret
+        asyncio.run(asyncio.wait_for(exchange(service.url, hook.id), 100))
+        with pytest.raises(ServiceProblem, match="body: a secret begins with whsec_"):
+            client.add_webhook(receiver.url, secret="word")
+        (named,) = client.webhooks()
+        with pytest.raises(ServiceProblem, match="it is in the settings"):
+            client.remove_webhook(named.id)
+
+
+async def exchange(url: str, removed: str) -> None:
+    """Replaces a webhook with another, and removes that too."""
+    async with AsyncClient(url) as client:
+        await client.remove_webhook(removed)
+        with pytest.raises(ServiceProblem, match="there is no such webhook"):
+            await client.remove_webhook(removed)
+        added = await client.add_webhook("http://127.0.0.1:9/", host="example.org")
+        assert isinstance(added.secret, str) and added.secret.startswith("whsec_")
+        assert {hook.host for hook in await client.webhooks() if not hook.named} == {"example.org"}
+        await client.remove_webhook(added.id)

@@ -33,6 +33,7 @@ from webcrawl.client.answers import (
     SearchedPage,
     SearchedPages,
     SteeredCrawl,
+    WebhookEntry,
 )
 from webcrawl.client.asynchronous import AsyncClient
 from webcrawl.client.blocking import Client
@@ -56,4 +57,5 @@ __all__ = [
     "ServiceProblem",
     "ServiceUnreachable",
     "SteeredCrawl",
+    "WebhookEntry",
 ]

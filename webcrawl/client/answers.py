@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 TimeText: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 """A time in UTC, in ISO 8601."""
@@ -295,6 +295,28 @@ class JobEntries(Struct):
     """The jobs of the metadata database, by name."""
 
     jobs: list[JobEntry]
+
+
+class WebhookEntry(Struct):
+    """A webhook. `secret` is shown once, when it is added; figures are those of this service since its start."""
+
+    id: str
+    url: str
+    tag: str = ""
+    host: str = ""
+    pattern: str = ""
+    secret: str | UnsetType = UNSET
+    named: Annotated[bool, Meta(description="Whether it is in the settings (WEBHOOKS).")] = False
+    waiting: Annotated[int, Meta(description="Events that it has not accepted yet.")] = 0
+    delivered: int = 0
+    given_up: int = 0
+    error: Annotated[str, Meta(description="Why it did not accept the last event.")] = ""
+
+
+class WebhookEntries(Struct):
+    """All webhooks."""
+
+    webhooks: list[WebhookEntry]
 
 
 class PageEvent(Struct, omit_defaults=True):

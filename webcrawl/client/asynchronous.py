@@ -19,6 +19,7 @@ from webcrawl.client.answers import (
     PageRecord,
     SearchedPages,
     SteeredCrawl,
+    WebhookEntry,
 )
 from webcrawl.client.server_sent import EventStreamReader
 from webcrawl.client.service_request import (
@@ -226,6 +227,25 @@ class AsyncClient:
     async def start_job(self, name: str) -> JobEntry:
         """Adds an iteration to a job, which starts as soon as a scheduler has room."""
         return await self._hold(dialogues.steer_job(name, "start"))
+
+    async def webhooks(self) -> list[WebhookEntry]:
+        """Returns the receivers of events, with what waits for each."""
+        return await self._hold(dialogues.webhooks())
+
+    async def add_webhook(
+        self, url: str, *, tag: str = "", host: str = "", pattern: str = "", secret: str = ""
+    ) -> WebhookEntry:
+        """Has finished pages of the live lane posted to a URL. The result has the secret that signs them.
+
+        tag, host, pattern  only these pages, as in `events`
+        secret              "whsec_" and 24 to 64 bytes in base64; by default a random one
+        """
+        wanted = {"url": url, "tag": tag, "host": host, "pattern": pattern, "secret": secret}
+        return await self._hold(dialogues.add_webhook(wanted))
+
+    async def remove_webhook(self, id: str) -> None:
+        """Removes a receiver, and the events that wait for it."""
+        await self._hold(dialogues.remove_webhook(id))
 
     async def events(
         self, *, crawl: str = "", tag: str = "", host: str = "", pattern: str = "", after: str = ""

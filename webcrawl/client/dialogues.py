@@ -19,6 +19,8 @@ from webcrawl.client.answers import (
     SearchedPages,
     SteeredCrawl,
     StoredResults,
+    WebhookEntries,
+    WebhookEntry,
 )
 from webcrawl.client.service_request import ServiceRequest, batches, named_path, page_path
 from webcrawl.errors import ServiceProblem
@@ -144,6 +146,23 @@ def steer_job(name: str, verb: str) -> Dialogue[JobEntry]:
     again = verb != "start"
     job: JobEntry = yield ServiceRequest("POST", named_path("jobs", name, verb), JobEntry, again=again)
     return job
+
+
+def webhooks() -> Dialogue[list[WebhookEntry]]:
+    """Lists the webhooks."""
+    answer: WebhookEntries = yield ServiceRequest("GET", "/v1/webhooks", WebhookEntries)
+    return answer.webhooks
+
+
+def add_webhook(wanted: Mapping[str, str]) -> Dialogue[WebhookEntry]:
+    """Adds a webhook."""
+    added: WebhookEntry = yield ServiceRequest("POST", "/v1/webhooks", WebhookEntry, body=wanted, again=False)
+    return added
+
+
+def remove_webhook(id: str) -> Dialogue[None]:
+    """Removes a webhook."""
+    yield ServiceRequest("DELETE", named_path("webhooks", id), type(None))
 
 
 def wanted_of(

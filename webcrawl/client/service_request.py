@@ -20,6 +20,7 @@ MOST_URLS = 300
 _TRIES = 5
 _LONGEST_PAUSE = 30.0
 _LATER = (429, 503)
+_NO_CONTENT = b"null"
 
 
 class ServiceRequest(NamedTuple, Generic[T]):
@@ -61,7 +62,7 @@ def answer_of(request: ServiceRequest[T], response: httpx.Response) -> T:
     """Returns the answer; raises ServiceProblem."""
     check(response)
     try:
-        return msgspec.json.decode(response.content, type=request.answer)
+        return msgspec.json.decode(response.content or _NO_CONTENT, type=request.answer)
     except msgspec.MsgspecError as error:
         raise ServiceProblem(response.status_code, detail=f"the answer cannot be read: {error}") from error
 

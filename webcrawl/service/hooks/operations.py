@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from starlette.responses import Response
 
+from webcrawl.client.answers import WebhookEntries, WebhookEntry
 from webcrawl.engine.keys import webhook_events
 from webcrawl.errors import AddressRefused
 from webcrawl.service.hooks.registry import MOST
@@ -39,28 +40,6 @@ class NewWebhook(Struct, forbid_unknown_fields=True):
     secret: Annotated[
         str, Meta(max_length=128, description="whsec_ and 24 to 64 bytes in base64. By default a random one.")
     ] = ""
-
-
-class WebhookEntry(Struct):
-    """A webhook. `secret` is shown once, when it is added; figures are those of this service since its start."""
-
-    id: str
-    url: str
-    tag: str = ""
-    host: str = ""
-    pattern: str = ""
-    secret: str | UnsetType = UNSET
-    named: Annotated[bool, Meta(description="Whether it is in the settings (WEBHOOKS).")] = False
-    waiting: Annotated[int, Meta(description="Events that it has not accepted yet.")] = 0
-    delivered: int = 0
-    given_up: int = 0
-    error: Annotated[str, Meta(description="Why it did not accept the last event.")] = ""
-
-
-class WebhookEntries(Struct):
-    """All webhooks."""
-
-    webhooks: list[WebhookEntry]
 
 
 def operations(service: Service) -> Iterator[Operation]:

@@ -104,7 +104,7 @@ def test_each_alert_is_tested_and_says_what_to_do() -> None:
     for rule in ALERTS:
         assert {"summary", "description"} == set(rule["annotations"])
         assert f'alertname="{rule["alert"]}"' in TESTS or f"alertname: {rule['alert']}" in TESTS
-        assert "$labels.crawl" in rule["annotations"]["summary"]
+        assert re.search(r"\$labels\.(crawl|instance)", rule["annotations"]["summary"])
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
-from webcrawl.config.extraction import extract_rules
+from webcrawl.config.extraction import ExtractRule, extract_rules
 from webcrawl.crawler.command import StoresCommand, flag, option
 from webcrawl.documents.values import counted
 from webcrawl.errors import printable
@@ -77,7 +77,7 @@ class Command(StoresCommand):
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if opts.format == _LAKE and not args:
-            _update_lake(opened, opts)
+            _update_lake(opened, opts, extract_rules(read(self.settings, "EXTRACT")))
             return
         if args or not opts.output:
             raise UsageError("give the destination: -o folder, -o s3://bucket/prefix, or -o file.wacz")
@@ -256,7 +256,7 @@ def _report_rows(manifest: Mapping[str, Any], uri: str, noun: str = "row") -> No
     print(f"{counted(manifest['rows'], noun)} in {counted(len(manifest['files']), 'file')}: {uri}")
 
 
-def _update_lake(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
+def _update_lake(opened: OpenedCrawl, opts: argparse.Namespace, rules: Sequence[ExtractRule]) -> None:
     """Brings the tables of Iceberg up to date, and prints where they are."""
     from webcrawl.lake.catalogue import check_lake
     from webcrawl.lake.update import update_lake
@@ -268,7 +268,7 @@ def _update_lake(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
         )
     check_lake(opened.stores)
     with opened.metadata() as metadata:
-        tables = update_lake(opened.stores, metadata, opened.config.crawl_id)
+        tables = update_lake(opened.stores, metadata, opened.config.crawl_id, rules)
     for name, state in tables.items():
         print(
             f"{name}: {counted(state.rows, 'row')} in {counted(state.files, 'file')}, {state.added:,} added; "

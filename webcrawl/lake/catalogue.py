@@ -74,7 +74,8 @@ def lake_errors(config: StoreConfig) -> Iterator[None]:
     expected = (
         *(SQLAlchemyError, OSError, ValueError, arrow.ArrowException),
         *(iceberg.exceptions.CommitFailedException, iceberg.exceptions.ValidationException),
-        *(iceberg.exceptions.NoSuchPropertyException, iceberg.exceptions.NoSuchTableError),
+        *(iceberg.exceptions.ValidationError, iceberg.exceptions.NoSuchPropertyException),
+        iceberg.exceptions.NoSuchTableError,
     )
     try:
         yield

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from webcrawl.config.extraction import ExtractRule
 from webcrawl.lake.catalogue import location
 from webcrawl.lake.libraries import pyarrow
+from webcrawl.results.exports.extracted import extracted_fields, with_extracted
 from webcrawl.results.exports.parts import FIELDS, ParquetPart, exported_rows
 from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.history import UNCHANGED, state
@@ -40,15 +42,20 @@ class NewPageFiles:
 
 
 @contextmanager
-def new_page_files(metadata: Metadata, store: ObjectStore, table: str) -> Iterator[NewPageFiles]:
-    """Writes all rows of the database into new files in the folder of a table; raises StoreError."""
+def new_page_files(
+    metadata: Metadata, store: ObjectStore, table: str, rules: Sequence[ExtractRule] = ()
+) -> Iterator[NewPageFiles]:
+    """Writes all rows of the database into new files in the folder of a table; raises StoreError.
+
+    `rules`: those of EXTRACT, whose fields are columns too.
+    """
     files, stamp = NewPageFiles(), f"{datetime.now(UTC):%Y%m%d%H%M%S%f}"
-    batches = _batches(metadata)
+    fields, batches = {**PAGE_FIELDS, **extracted_fields(rules)}, _batches(metadata, rules)
     try:
         with store.workspace() as folder:
             while first := next(batches, None):
                 path = folder / f"{stamp}-{len(files.names):05}{ParquetPart.suffix}"
-                _write(path, chain([first], islice(batches, FILE_BATCHES - 1)))
+                _write(path, fields, chain([first], islice(batches, FILE_BATCHES - 1)))
                 files.schema = files.schema or pyarrow().parquet.read_schema(path)
                 name = f"{table}/data/{path.name}"
                 files.names.append(name)
@@ -61,14 +68,14 @@ def new_page_files(metadata: Metadata, store: ObjectStore, table: str) -> Iterat
                 store.delete(name)
 
 
-def _batches(metadata: Metadata) -> Iterator[list[Row]]:
-    rows = exported_rows(map(_with_contents, metadata.scan()))
+def _batches(metadata: Metadata, rules: Sequence[ExtractRule]) -> Iterator[Sequence[Row]]:
+    rows = with_extracted(exported_rows(map(_with_contents, metadata.scan())), rules)
     while batch := list(islice(rows, BATCH_ROWS)):
         yield batch
 
 
-def _write(path: Path, batches: Iterable[list[Row]]) -> None:
-    part = ParquetPart(path, PAGE_FIELDS)
+def _write(path: Path, fields: Mapping[str, str], batches: Iterable[Sequence[Row]]) -> None:
+    part = ParquetPart(path, fields)
     try:
         for batch in batches:
             part.write(batch)

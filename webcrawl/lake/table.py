@@ -20,6 +20,8 @@ _PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
 }
+_KEEPS_FILES = {"gc.enabled": "false"}
+"""Other programs may neither expire snapshots, which are the record of the files, nor delete files."""
 _HINT = "metadata/version-hint.text"
 _METADATA_SUFFIX = ".metadata.json"
 
@@ -50,19 +52,26 @@ class Committed(NamedTuple):
 class LakeTable:
     """A table in the catalogue, created if it is missing. Methods raise the errors that `lake_errors` turns."""
 
-    def __init__(self, catalogue: Any, name: str, schema: Any, store: ObjectStore) -> None:
-        """`schema`: the Arrow schema of its files. The table gets columns that it lacks; none is required."""
+    def __init__(
+        self, catalogue: Any, name: str, schema: Any, store: ObjectStore, *, has_own_files: bool = False
+    ) -> None:
+        """Opens the table, and gives it the columns of `schema` that it lacks; none is required.
+
+        schema         the Arrow schema of its files
+        has_own_files  its files belong to no crawl, so that other programs may delete those of old snapshots
+        """
         self._name, self._store = name, store
         optional = pyarrow().schema([field.with_nullable(True) for field in schema])
         if catalogue.table_exists((NAMESPACE, name)):
             self._table = catalogue.load_table((NAMESPACE, name))
         else:
+            properties = _PROPERTIES | ({} if has_own_files else _KEEPS_FILES)
             self._table = catalogue.create_table_if_not_exists(
-                (NAMESPACE, name), optional, location=location(store, name), properties=_PROPERTIES
+                (NAMESPACE, name), optional, location=location(store, name), properties=properties
             )
-        if not {*schema.names} <= {*self._table.schema().column_names}:
-            with self._table.update_schema() as update:
-                update.union_by_name(optional)
+        # changes nothing if the table has these columns, and refuses columns of other types
+        with self._table.update_schema() as update:
+            update.union_by_name(optional)
 
     def current(self) -> dict[str, Any]:
         """Returns the files of the current state: location -> pyiceberg's DataFile."""

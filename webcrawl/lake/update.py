@@ -9,11 +9,12 @@ the next update adds what is missing, and nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from webcrawl.config import StoreConfig
+from webcrawl.config.extraction import ExtractRule
 from webcrawl.config.program import VERSION
 from webcrawl.lake.catalogue import lake_store, location, open_catalogue
 from webcrawl.lake.libraries import pyiceberg
@@ -39,10 +40,15 @@ class StoredFiles(NamedTuple):
     sizes: dict[str, int]
 
 
-def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str, Committed]:
+def update_lake(
+    config: StoreConfig, metadata: Metadata, crawl: str, rules: Sequence[ExtractRule] = ()
+) -> dict[str, Committed]:
     """Brings all tables up to date; returns their states by name, without tables that have no rows.
 
-    `crawl`: the crawl whose run caused this, for the properties of snapshots. Raises StoreError and LibraryMissing.
+    crawl  the crawl whose run caused this, for the properties of snapshots
+    rules  those of EXTRACT, whose fields are columns of table `pages`
+
+    Raises StoreError and LibraryMissing.
     """
     pyiceberg()
     store = lake_store(config)
@@ -54,9 +60,9 @@ def update_lake(config: StoreConfig, metadata: Metadata, crawl: str) -> dict[str
             if stored.sizes:
                 table = LakeTable(catalogue, name, stored.schema, store)
                 tables[name] = table.apply(partial(_missing, stored), about)
-        with new_page_files(metadata, store, PAGES) as files:
+        with new_page_files(metadata, store, PAGES, rules) as files:
             if files.locations:
-                table = LakeTable(catalogue, PAGES, files.schema, store)
+                table = LakeTable(catalogue, PAGES, files.schema, store, has_own_files=True)
                 tables[PAGES] = table.apply(partial(_whole, files.locations), about)
                 files.keep()
     return tables

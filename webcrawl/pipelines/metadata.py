@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import BaseSettings
 
 from webcrawl.config import read
+from webcrawl.config.extraction import extract_rules
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.importance import update_importance
 from webcrawl.crawler.session import Session, SessionComponent
@@ -152,9 +153,10 @@ class MetadataPipeline(SessionComponent):
         from webcrawl.lake.update import update_lake
         from webcrawl.stores.metadata import Metadata
 
+        rules = extract_rules(read(self._crawler.settings, "EXTRACT"))
         try:
             with Metadata(self._session.stores.metadata) as metadata:
-                update_lake(self._session.stores, metadata, self._session.config.crawl_id)
+                update_lake(self._session.stores, metadata, self._session.config.crawl_id, rules)
         except StoreError as error:
             logger.error("%s; the next run, or scrapy export --format iceberg, brings it up to date", error)
 

@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pytest
 
 from tests.metadata import NOW, at, row
 from webcrawl.config import StoreConfig
+from webcrawl.config.extraction import extract_rules
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.lake.catalogue import check_lake, lake_store, open_catalogue
 from webcrawl.lake.table import Change, LakeTable
@@ -27,6 +28,7 @@ from webcrawl.links import arrow as links
 from webcrawl.links.merging import merge_files
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.tables import texts
+from webcrawl.stores.tables.text_merges import merge_texts
 
 KILLS = 6
 
@@ -62,11 +64,13 @@ def write(config: StoreConfig, name: str, rows: list[dict[str, Any]], schema: An
     pyarrow.parquet.write_table(table, config.data_dir / name)
 
 
-def update(config: StoreConfig, *rows: dict[str, Any]) -> dict[str, int]:
-    """Stores rows and updates the lake; returns the number of rows of each table."""
+def update(config: StoreConfig, *rows: dict[str, Any], **fields: str) -> dict[str, int]:
+    """Stores rows and updates the lake; returns the number of rows of each table. `fields`: types, for EXTRACT."""
+    selected = {name: {"select": f"css:.{name}", "type": kind} for name, kind in fields.items()}
+    rules = extract_rules([{"match": "/", "fields": selected}] if fields else [])
     with Metadata(config.metadata) as metadata:
         metadata.upsert(rows)
-        return {name: state.rows for name, state in update_lake(config, metadata, "news").items()}
+        return {name: state.rows for name, state in update_lake(config, metadata, "news", rules).items()}
 
 
 def read(config: StoreConfig, table: str, snapshot: int | None = None) -> Any:
@@ -102,6 +106,8 @@ def test_texts_are_not_copied_and_an_update_without_news_makes_no_snapshot(confi
     update(config), update(config)
     assert len(snapshots(config, "texts")) == 1
     assert not list((config.data_dir / "lake/texts").rglob("*.parquet"))
+    with open_catalogue(config, lake_store(config)) as catalogue:
+        assert catalogue.load_table("webcrawl.texts").properties["gc.enabled"] == "false"
 
 
 def test_unfinished_files_are_left_out(config: StoreConfig) -> None:
@@ -117,6 +123,48 @@ def test_merged_links_are_counted_once(config: StoreConfig) -> None:
     assert merge_files(config).before == 2
     assert update(config) == {"links": 2}
     assert urls(read(config, "links"), "to_url") == ["http://a.example/1", "http://a.example/2"]
+
+
+def test_merged_texts_are_counted_once_in_each_snapshot_that_can_be_read(config: StoreConfig) -> None:
+    """The columns that a merge adds to old files are in the table too, and its folders are left alone."""
+    for name in ("first", "second"):
+        write_texts(config, name, {f"http://a.example/{name}": NOW})
+    assert update(config, row("http://a.example/first")) == {"texts": 2, "pages": 1}
+    assert merge_texts(config).before == 2
+    write_texts(config, "third", {"http://a.example/third": NOW})
+    assert update(config) == {"texts": 3, "pages": 1}
+    assert urls(read(config, "texts")) == [
+        f"http://a.example/{name}" for name in ("first", "second", "third")
+    ]
+    # nothing is left to merge or to add
+    assert update(config) == {"texts": 3, "pages": 1} and len(snapshots(config, "texts")) == 2
+    # pages are not merged, so each of their snapshots stays readable
+    assert [len(read(config, "pages", snapshot.snapshot_id)) for snapshot in snapshots(config, "pages")] == [
+        1
+    ] * 3
+
+
+def test_fields_of_extract_are_columns_with_their_types(config: StoreConfig) -> None:
+    extracted = {"price": 12, "parts": ["a", "b"], "since": "2026-02-03T04:05:06+00:00"}
+    page = row("http://a.example/1", extracted=extracted)
+    update(config, page)
+    update(config, row("http://a.example/2"), price="int", parts="list", since="date")
+    first, second = snapshots(config, "pages")
+    rows = {entry["url"][-1]: entry for entry in read(config, "pages", second.snapshot_id).to_pylist()}
+    assert (rows["1"]["price"], rows["1"]["parts"]) == (12, ["a", "b"])
+    assert rows["1"]["since"] == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    assert rows["2"]["price"] is rows["2"]["parts"] is None
+    # the state before the fields were wanted can still be read, and they may go again
+    assert len(read(config, "pages", first.snapshot_id)) == 1
+    assert update(config) == {"pages": 2} and read(config, "pages")["price"].null_count == 2
+
+
+def test_a_field_with_another_type_than_its_column_is_named(config: StoreConfig) -> None:
+    update(config, row("http://a.example/1", extracted={"price": 12}), price="int")
+    with pytest.raises(StoreError, match=r"the lake in .* Cannot change column type: price: long -> string"):
+        update(config, price="str")
+    assert read(config, "pages")["price"].to_pylist() == [12]
+    assert len(list((config.data_dir / "lake/pages").rglob("*.parquet"))) == 1
 
 
 def test_a_file_that_is_written_anew_counts_once_with_its_new_rows(config: StoreConfig) -> None:

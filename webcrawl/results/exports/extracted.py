@@ -19,13 +19,15 @@ _KINDS = {
     "bool": "boolean",
     "list": "strings",
 }
+_TAKEN = frozenset([*FIELDS, "text", "markdown", "change", "contents_since", "contents_until"])
+"""The columns that exports and tables of the lake may have."""
 _TYPES = {"str": str, "int": int, "bool": bool, "list": list}
 
 
 def extracted_fields(rules: Sequence[ExtractRule]) -> dict[str, str]:
     """Returns the kinds of the columns by name; raises ConfigurationError for the name of another column."""
     types = field_types(rules)
-    if taken := sorted(types.keys() & {*FIELDS, "text", "markdown", "change"}):
+    if taken := sorted(types.keys() & _TAKEN):
         raise ConfigurationError(
             f"EXTRACT, field {taken[0]!r}: exports have a column of this name already; rename the field"
         )

@@ -7,6 +7,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,10 @@ from webcrawl.config import private_files
 
 # Nothing that is imported to collect the tests is garbage; see pytest_collection.
 gc.disable()
+
+# A shell starts commands in the background with SIGINT ignored, and so do their processes. Tests interrupt some of them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Examples are cheap but the cores are shared, so deadlines mean nothing. CI draws the same examples every time.
 hypothesis.settings.register_profile(

@@ -54,13 +54,16 @@ class Prometheus:
 
 
 @contextmanager
-def prometheus(folder: Path, targets: list[int]) -> Iterator[Prometheus]:
+def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[Prometheus]:
     """Runs Prometheus with the files of deploy/, but with other ports, and without patience."""
     (port,) = free_ports(1)
     config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": SOON, "evaluation_interval": SOON}
-    for job, target in zip(config["scrape_configs"], targets, strict=True):
-        job["static_configs"] = [{"targets": [f"127.0.0.1:{target}"]}]
+    jobs = {job["job_name"].removeprefix("webcrawl-"): job for job in config["scrape_configs"]}
+    config["scrape_configs"] = [
+        jobs[name] | {"static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+        for name, target in targets.items()
+    ]
     rules = json.loads(json.dumps(RULES))
     for group in rules["groups"]:
         for rule in group["rules"]:
@@ -98,7 +101,7 @@ def test_an_alert_fires_when_the_engine_is_lost(
     crawl = start_crawl("broad", [web.url(SITE)], METRICS_PORT=own, REDIS_URL=url, DOWNLOAD_TIMEOUT=LONG)
     until(lambda: "/held" in web.paths(SITE), crawl)
     served = start_crawl("broad", command=("metrics", "--port", str(port)), REDIS_URL=url)
-    with prometheus(tmp_path, [own, port]) as server:
+    with prometheus(tmp_path, {"workers": own, "crawls": port}) as server:
         until(lambda: server.values("webcrawl_worker_responses_total") == [3.0], crawl, 60)
         until(lambda: server.values("webcrawl_urls{state='leased'}") == [1.0], served, 60)
         assert server.firing() == set()

@@ -44,6 +44,7 @@ from webcrawl.frontier.watch import Watch
 from webcrawl.hosts.costs import Cost
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.sweeping import sweep
+from webcrawl.service.quota import Quota
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
 from webcrawl.urlfrontier.conversion import DISCOVERED, Row
@@ -382,10 +383,12 @@ async def use_the_queues_of_clients(engine: Engine, keys: Keys) -> None:
 
 
 async def use_the_live_lane(frontier: Frontier) -> None:
-    """Uses what waits for URLs of the live lane."""
+    """Uses what waits for URLs of the live lane, and the quota of who puts them in."""
     asks, url = Asks(frontier.engine, frontier.keys), "https://live.test/"
     ask = LiveAsk("1-0", 0, 1, url, 1.0)
     assert await asks.add([WantedURL(url, ask)])
     assert await asks.of(url) == [ask]
     assert not await asks.remove(url, [ask])
     await sweep(frontier.engine, frontier.keys)
+    async with Quota(frontier.engine, 1_000.0).taken("token", 1):
+        pass

@@ -26,7 +26,9 @@ def test_the_dashboard_shows_the_lane(service: Served, web: LocalWeb, tmp_path: 
             lane = text.partition('id="lane"')[2].partition('id="breakdown"')[0]
             return [word for word in re.sub(r"<[^>]*>", "\n", lane).split("\n") if word.strip()]
 
-        until(lambda: "1 unknown-host" in cells() and "guard" in cells(), dashboard.process, 60)
+        # other tests of this service are refused too
+        refused = re.compile(r"[\d,]+ unknown-host").fullmatch
+        until(lambda: any(map(refused, cells())) and "guard" in cells(), dashboard.process, 60)
         words = cells()
         assert {"Live lane", "fetched", "From message to answer", "open", "unknown"} <= {*words}
         assert int(words[words.index("answered") + 1].replace(",", "")) >= 2

@@ -55,9 +55,9 @@ class Command(StoresCommand):
         option("--crawl", "only pages that this crawl fetched last"),
         flag("--media", "search images, audio and video instead"),
         option(
-            "--like", "instead of words: pages with the most characteristic words of this page", metavar="URL"
+            "--like", "instead of words, a URL whose most characteristic words are searched", metavar="URL"
         ),
-        option("--sort", "best, or date: the newest first, as published or else fetched", default="best"),
+        option("--sort", "best, or date for the newest first, as published or else fetched", default="best"),
         flag(
             "--facets",
             "print the hosts, languages and types of all results with their numbers, after the results",

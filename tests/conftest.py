@@ -31,7 +31,7 @@ from webcrawl.config import private_files
 # Nothing that is imported to collect the tests is garbage; see pytest_collection.
 gc.disable()
 
-# A shell starts commands in the background with SIGINT ignored, and so do their processes. Tests interrupt some of them.
+# A shell starts commands in the background with SIGINT ignored, and so do these. Tests interrupt some of them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

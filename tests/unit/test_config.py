@@ -237,3 +237,8 @@ def test_what_can_only_be_a_mistake_is_logged(caplog: pytest.LogCaptureFixture) 
         "URL_DENY, entry 1: 'a b' has white space, which no URL has.",
         "URL_DENY, entry 2 is empty and matches every URL.",
     ]
+
+
+def test_levels_by_learned_weights_leave_lower_levels_a_smaller_share() -> None:
+    usual, learned = (FrontierConfig.from_settings(Settings({"MINED": on}), "broad") for on in (False, True))
+    assert 0 < learned.low_share < usual.low_share

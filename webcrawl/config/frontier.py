@@ -16,6 +16,9 @@ _LEASED_HOSTS = 256
 _MOST_LEASED_HOSTS = 5_000  # a host takes 20 to 40 KB
 _HOSTS_PER_REQUEST = 4
 _LONGEST_DELAY = 10
+_LOW_SHARE = 0.1
+_LOW_SHARE_MINED = 0.02
+"""What was learned from pages is less of a guess than other terms, so fewer fetches go against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,9 @@ class FrontierConfig:
     most_lease_hosts: int = 0
     """Hosts that a worker may hold while connections are free; the same as `lease_hosts` if that is enough."""
     max_attempts: int = from_setting("FRONTIER_MAX_ATTEMPTS")
-    low_share: float = 0.1
-    """Share of leased hosts whose best URL has a lower priority than that of other hosts, so that no host starves."""
+    low_share: float = _LOW_SHARE
+    """Share of leased hosts whose best URL has a lower priority than that of other hosts, and of the links of a host
+    with a lower priority than its others, so that none starves."""
     processing_timeout: float = from_setting("PROCESSING_TIMEOUT")
     retry_delay: float = from_setting("FRONTIER_RETRY_DELAY")
     max_pages: int = from_setting("CRAWL_MAX_PAGES")
@@ -67,6 +71,7 @@ class FrontierConfig:
             lease_hosts=lease_hosts,
             most_lease_hosts=_MOST_LEASED_HOSTS,
             lease_urls=lease_urls,
+            low_share=_LOW_SHARE_MINED if read(settings, "MINED") else _LOW_SHARE,
             bloom=read(settings, "SEEN_SET") == "bloom",
             traffic=read(settings, "TRAFFIC"),
             **setting_values(cls, settings),

@@ -101,7 +101,9 @@ def test_crawls_are_listed_with_their_ends(crawled: Crawled, tmp_path: Path) -> 
     assert crawl["started"] < crawl["ended"]
     out, err = crawled.run("crawls")
     heading, row = out.splitlines()
-    assert heading.split() == ["crawl", "state", "pages", "checked", "queued", "started", "ended", "how"]
+    numbers = ["pages", "checked", "pages/s", "checks/s", "queued"]
+    assert heading.split() == ["crawl", "state", *numbers, "started", "ended", "how"]
+    assert crawl["pages_per_second"] is crawl["checks_per_second"] is None, "no worker is alive"
     assert row.startswith("autumn  finished") and row.endswith("finished: there is nothing left to crawl")
     assert err == "1 crawl.\n"
     (tmp_path / "data" / "summaries").mkdir(parents=True)

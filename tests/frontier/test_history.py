@@ -56,6 +56,20 @@ async def test_a_long_history_gets_thinner_and_keeps_its_start(frontier: Frontie
     assert [one.pages for one in whole] == sorted({one.pages for one in whole})
 
 
+async def test_checks_a_second_are_those_of_the_last_half_minute(frontier: Frontier, valkey: Redis) -> None:
+    history, now = History(frontier.engine, frontier.keys), await figures_of(frontier)
+    assert await history.checks_per_second() == 0
+    # an hour ago, and the last samples; that of an earlier version has no such figure
+    figures = "0 " * 10
+    for seconds, checked in ((0, ""), (3000, "100"), (3010, "540"), (3020, "980"), (3030, "1420")):
+        valkey.rpush(frontier.keys.own("samples:hour"), f"{seconds * 1000} {figures}{checked}")
+    assert await history.checks_per_second() == 44
+    assert [sample.checked for sample in await history.hour()] == [0, 100, 540, 980, 1420]
+    assert await history.add(replace(now, unchanged=1860, revisits={}))
+    assert (await history.hour())[-1].checked == 1860
+    assert await history.add(replace(now, unchanged=3, revisits={"changed": 2000, "gone": 40})) is False
+
+
 async def test_workers_tell_of_themselves(
     engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
 ) -> None:

@@ -208,7 +208,8 @@ class QueuedURLs(Struct):
 class CrawlEntry(Struct, omit_defaults=True):
     """A crawl in the list. `how`: why its last run ended. `queued`: its URLs that are queued or leased to workers.
 
-    `checked`: repeated visits of known pages, which `pages` counts only if they have changed.
+    `checked`: repeated visits of known pages, which `pages` counts only if they have changed. `pages_per_second` and
+    `checks_per_second`: over the last half minute, if it has a worker.
     """
 
     crawl: str
@@ -216,6 +217,8 @@ class CrawlEntry(Struct, omit_defaults=True):
     pages: int
     queued: int
     checked: int = 0
+    pages_per_second: float | None = None
+    checks_per_second: float | None = None
     started: TimeText | None = None
     ended: TimeText | None = None
     how: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
     from webcrawl.web.crawl_list import ListedCrawl
 
-_NUMBERS = ("pages", "checked", "queued")
+_NUMBERS = ("pages", "checked", "pages/s", "checks/s", "queued")
 
 
 class Command(OpenedCrawlCommand):
@@ -59,8 +59,11 @@ def _json(crawls: list[ListedCrawl]) -> list[str]:
 
 
 def _table(crawls: list[ListedCrawl]) -> list[str]:
+    if not crawls:
+        return []
     rows = [_cells(crawl) for crawl in crawls]
-    return list(table(crawls[0]._fields, rows, right=_NUMBERS)) if rows else []
+    names = [name.replace("_per_second", "/s") for name in crawls[0]._fields]
+    return list(table(names, rows, right=_NUMBERS))
 
 
 def _cells(crawl: ListedCrawl) -> list[Any]:
@@ -70,5 +73,8 @@ def _cells(crawl: ListedCrawl) -> list[Any]:
     how = REASONS.get(crawl.how, crawl.how.replace("_", " ")) if crawl.how else ""
     if crawl.how == "finished" and crawl.queued:
         how = NOT_NOW
-    numbers = [f"{number:,}" for number in (crawl.pages, crawl.checked, crawl.queued)]
-    return [crawl.crawl, crawl.state, *numbers, started, ended, how]
+    numbers = [f"{number:,}" for number in (crawl.pages, crawl.checked)]
+    speeds = [
+        "" if speed is None else f"{speed:.1f}" for speed in (crawl.pages_per_second, crawl.checks_per_second)
+    ]
+    return [crawl.crawl, crawl.state, *numbers, *speeds, f"{crawl.queued:,}", started, ended, how]

@@ -14,11 +14,15 @@ SAMPLE_SECONDS = 10.0
 """Seconds between two samples of the last hour."""
 MOST_SAMPLES = 360
 """The most samples of the last hour, and since the start, where at least half as many are kept. Each takes 70 bytes."""
+_SPEED_SAMPLES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FigureSample:
-    """Figures at one time, in seconds since 1970. `errors` are HTTP errors: responses of status 400 or above."""
+    """Figures at one time, in seconds since 1970. `errors` are HTTP errors: responses of status 400 or above.
+
+    `checked`: as in `CrawlFigures.checked`; 0 in samples of earlier versions.
+    """
 
     time: float
     pages: int
@@ -31,6 +35,7 @@ class FigureSample:
     hosts: int
     dead_letters: int
     workers: int
+    checked: int = 0
 
     @classmethod
     def of(cls, now: CrawlFigures, time: float) -> FigureSample:
@@ -48,6 +53,7 @@ class FigureSample:
             now.hosts,
             now.dead_letters,
             now.workers,
+            now.checked,
         )
 
 
@@ -75,8 +81,14 @@ class History:
         """Returns samples since the start of the crawl, the oldest first; a longer crawl has longer intervals."""
         return await self._read("whole")
 
-    async def _read(self, name: str) -> list[FigureSample]:
-        raw: Sequence[bytes] = await self.engine.client.lrange(self.keys.own(f"samples:{name}"), 0, -1)
+    async def checks_per_second(self) -> float:
+        """Returns the repeated visits per second over the last half minute of work; 0 with fewer than two samples."""
+        samples = await self._read("hour", -_SPEED_SAMPLES)
+        seconds = samples[-1].time - samples[0].time if samples else 0.0
+        return (samples[-1].checked - samples[0].checked) / seconds if seconds > 0 else 0.0
+
+    async def _read(self, name: str, first: int = 0) -> list[FigureSample]:
+        raw: Sequence[bytes] = await self.engine.client.lrange(self.keys.own(f"samples:{name}"), first, -1)
         return [_sample(text) for text in raw]
 
 

@@ -224,6 +224,8 @@ def _entry(listed: ListedCrawl) -> CrawlEntry:
         listed.pages,
         listed.queued,
         checked=listed.checked,
+        pages_per_second=listed.pages_per_second,
+        checks_per_second=listed.checks_per_second,
         started=started,
         ended=ended,
         how=listed.how,

@@ -22,13 +22,16 @@ from webcrawl.web.overview import Overview, Overviews, overview
 class ListedCrawl(NamedTuple):
     """A crawl in the list. `state`: as docs/glossary.md says. `how`: why its last run ended, as in summary.json.
 
-    `checked`: the repeated visits of known pages, as in `CrawlFigures.checked`.
+    `checked`: the repeated visits of known pages, as in `CrawlFigures.checked`. `pages_per_second` and
+    `checks_per_second`: over the last half minute; None without a worker.
     """
 
     crawl: str
     state: str
     pages: int
     checked: int
+    pages_per_second: float | None
+    checks_per_second: float | None
     queued: int
     started: datetime | None
     ended: datetime | None
@@ -66,7 +69,7 @@ def crawls_of_summaries(data_dir: Path, known: Collection[str]) -> list[ListedCr
             ended = _time(path.stat().st_mtime)
             pages, how = summary["pages"], summary["finish_reason"]
             checked = sum(summary.get("revisits", {}).values()) or summary.get("unchanged", 0)
-            crawls.append(ListedCrawl(path.stem, state, pages, checked, queued, None, ended, how))
+            crawls.append(ListedCrawl(path.stem, state, pages, checked, None, None, queued, None, ended, how))
     return crawls
 
 
@@ -74,11 +77,23 @@ async def _listed(crawl: Crawl, now: Overview) -> ListedCrawl:
     samples = await History(crawl.engine, crawl.keys).whole()
     run, (how, ended) = await Runs(crawl.engine, crawl.keys).latest(), await last_end_and_time(crawl)
     begun = min([sample.time for sample in samples[:1]] + ([run.began] if run else []), default=None)
+    speed, checks = (round(now.speed, 2), round(now.checks, 2)) if now.is_alive else (None, None)
     if now.is_alive:
         how = ended = None
     figures = now.figures
-    numbers = figures.pages, figures.checked, figures.queued + figures.leased
-    return ListedCrawl(now.crawl, now.state, *numbers, _time(begun), _time(ended), how)
+    queued = figures.queued + figures.leased
+    return ListedCrawl(
+        now.crawl,
+        now.state,
+        figures.pages,
+        figures.checked,
+        speed,
+        checks,
+        queued,
+        _time(begun),
+        _time(ended),
+        how,
+    )
 
 
 def _time(seconds: float | None) -> datetime | None:

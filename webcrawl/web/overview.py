@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import CrawlFigures, figures
-from webcrawl.frontier.history import FigureSample
+from webcrawl.frontier.history import FigureSample, History
 from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.opened import Connection
 
@@ -26,6 +26,8 @@ class Overview:
     figures: CrawlFigures
     vitals: dict[str, Vitals | None]
     """The latest vitals of live workers, by worker."""
+    checks: float = 0.0
+    """The repeated visits per second of all workers."""
 
     @property
     def speed(self) -> float:
@@ -55,8 +57,10 @@ async def overview(crawl: Crawl, frontier: Frontier) -> Overview:
     """Reads the overview of a crawl, with a few lookups in each shard."""
     now, alive = await asyncio.gather(figures(frontier, crawl), crawl.workers.alive())
     vitals = await AllVitals(crawl.engine, crawl.keys).of(alive)
+    is_checking = alive and now.checked
+    checks = await History(crawl.engine, crawl.keys).checks_per_second() if is_checking else 0.0
     return Overview(
-        crawl.keys.crawl, _state(now, bool(alive)), now, {name: vitals.get(name) for name in alive}
+        crawl.keys.crawl, _state(now, bool(alive)), now, {name: vitals.get(name) for name in alive}, checks
     )
 
 

@@ -27,6 +27,7 @@ USES = {
     "mine": ("duckdb", "from webcrawl.mining.libraries import check_libraries; check_libraries()"),
     "clusters": ("rensa", "from webcrawl.clusters.minhash import rensa; rensa()"),
     "graph": ("duckdb", "from webcrawl.graph.libraries import duckdb; duckdb()"),
+    "spark": ("pyspark", "from webcrawl.graph.spark.session import pyspark; pyspark()"),
     "metrics": (
         "prometheus_client",
         "from webcrawl.config.libraries import prometheus_client; prometheus_client()",
@@ -54,6 +55,8 @@ USES = {
 }
 READERS = {"images", "media", "documents", "languages"}
 """Extras without which a crawl stores documents that it does not read; see tests/crawl/test_unread.py."""
+LARGE = {"spark"}
+"""Extras that `all` leaves out: Spark takes 500 MB, and Java."""
 IMPORTS = """
 import sys
 from scrapy.exceptions import NotConfigured
@@ -89,10 +92,10 @@ def test_a_missing_extra_is_one_sentence(extra: str, run: Callable[[str], str]) 
     assert re.fullmatch(rf"[\w -]+ needs {library}: {re.escape(command)}\n", printed), printed
 
 
-def test_all_brings_every_extra_of_users() -> None:
+def test_all_brings_every_extra_of_users_but_large_ones() -> None:
     assert {every.name for every in EXTRAS["all"]} == {PROJECT["name"]}
     named = {name for every in EXTRAS["all"] for name in every.extras}
-    assert libraries(named) == libraries(set(USES) | READERS)
+    assert libraries(named) == libraries((set(USES) | READERS) - LARGE)
 
 
 def test_the_environment_of_the_tests_has_every_extra() -> None:

@@ -70,7 +70,7 @@ def direct(*lists: list[str]) -> list[Requirement]:
     return [requirement for requirement in requirements if requirement.name != PROJECT["project"]["name"]]
 
 
-USERS = [EXTRAS[name] for name in EXTRAS if name not in ("all", "dev", "docs")]
+USERS = [EXTRAS[name] for name in EXTRAS if name not in ("all", "dev", "docs", "spark")]
 """The extras that `all` brings."""
 CONTAINER = (
     "postgresql",

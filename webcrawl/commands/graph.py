@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
 
 _LEAST_GB, _MOST_GB = 0.5, 1_000_000
+_DUCKDB = "duckdb"
 
 
 class Command(StoresCommand):
@@ -37,6 +38,11 @@ class Command(StoresCommand):
         option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
         flag("--nofollow", "count links with nofollow too"),
         flag("--plot", "draw degrees and the first of each graph as SVG"),
+        option(
+            "--engine",
+            "duckdb, by default, or a master of Spark: local[2], spark://host:port",
+            default=_DUCKDB,
+        ),
         option("--memory", "GB of memory to use; by default half of what is free", type=float),
         flag("--json", "print the summary as JSON"),
     )
@@ -50,12 +56,25 @@ class Command(StoresCommand):
         if opts.memory is not None and not _LEAST_GB <= opts.memory <= _MOST_GB:
             raise UsageError(f"--memory must be from {_LEAST_GB} to {_MOST_GB:,} GB")
         check_libraries()
+        spark = opts.engine != _DUCKDB
+        if spark:
+            from webcrawl.graph.spark.session import check_master
+
+            if opts.plot:
+                raise UsageError("--plot needs --engine duckdb")
+            check_master(opts.engine)
         files = link_files(opened.stores)
         memory = int(opts.memory * 1e9) if opts.memory else None
         wanted = GraphOptions(opts.crawl, opts.hosts, opts.nofollow, opts.plot, memory)
+        report = _silent if opts.json else _report
         try:
             with _interruptible():
-                summary = build(files, Path(opts.output), wanted, _silent if opts.json else _report)
+                if spark:
+                    from webcrawl.graph.spark.building import build_by_spark
+
+                    summary = build_by_spark(files, Path(opts.output), wanted, opts.engine, report)
+                else:
+                    summary = build(files, Path(opts.output), wanted, report)
         except KeyboardInterrupt:
             print("Interrupted: nothing was written.", file=sys.stderr)
             self.exitcode = 130
@@ -66,17 +85,22 @@ class Command(StoresCommand):
 
 
 def _report(name: str, summary: dict[str, Any], best: Sequence[tuple[str, float]]) -> None:
-    harmonic = summary["harmonic"]
-    error = f" with an error of {harmonic['standard_error']:.0%}" if harmonic["registers"] else ""
     print(
         f"{name.capitalize()}: {summary['vertices']:,}, with {counted(summary['edges'], 'edge')}; "
-        f"PageRank in {counted(summary['pagerank']['iterations'], 'iteration')}, "
-        f"harmonic centrality {harmonic['method']}{error}.",
+        f"PageRank in {counted(summary['pagerank']['iterations'], 'iteration')}{_centrality(summary)}.",
     )
     print(f"  Who follows links at random is most often on these {name}, with these shares of the time:")
     for label, rank in best:
         print(printable(f"  {rank:>7.1%}  {label}"))
     sys.stdout.flush()
+
+
+def _centrality(summary: dict[str, Any]) -> str:
+    """Returns how harmonic centrality was computed, or "" where it was not."""
+    if not (harmonic := summary.get("harmonic")):
+        return ""
+    error = f" with an error of {harmonic['standard_error']:.0%}" if harmonic["registers"] else ""
+    return f", harmonic centrality {harmonic['method']}{error}"
 
 
 def _silent(name: str, summary: dict[str, Any], best: Sequence[tuple[str, float]]) -> None:

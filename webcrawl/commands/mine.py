@@ -85,7 +85,7 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
             columns.check_number(target.column)
         files = link_files(opened.stores) if target.needs_links else link_files_if_any(opened.stores)
         if files is None:
-            files = LinkFiles([], 0)
+            files = LinkFiles([], 0, [])
             print("Only pages are mined: no links are stored. Crawl with LINKS = True", file=sys.stderr)
         if files.unfinished:
             print("The latest links are left out: crawls are still writing them.", file=sys.stderr)

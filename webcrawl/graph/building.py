@@ -60,7 +60,7 @@ def build(files: LinkFiles, output: Path, wanted: GraphOptions, report: ReportGr
     """
     check_libraries()
     memory = wanted.memory or usual_memory()
-    with _new_folder(output) as folder:
+    with new_folder(output) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
         database = LinkDatabase(scratch / "duckdb", memory // 2, crawl=wanted.crawl, nofollow=wanted.nofollow)
@@ -90,8 +90,7 @@ def _write_levels(
     database.add(_rows(files))
     pages, links = database.number()
     if not pages:
-        subject = f"crawl {wanted.crawl!r} has" if wanted.crawl else "the crawls have"
-        raise StoreError(f"{subject} stored no links that count yet: crawl with LINKS = True")
+        raise no_links(wanted.crawl)
     scratch = folder / "scratch"
     summary: dict[str, Any] = {"links": links}
     for level in levels(database, pages, scratch, only_hosts=wanted.only_hosts):
@@ -101,6 +100,12 @@ def _write_levels(
         best = top(folder / level.name, level.columns[0], database, _REPORTED)
         report(level.name, summary[level.name], best)
     return summary
+
+
+def no_links(crawl: str | None) -> StoreError:
+    """Returns the error for a link store without links that count."""
+    subject = f"crawl {crawl!r} has" if crawl else "the crawls have"
+    return StoreError(f"{subject} stored no links that count yet: crawl with LINKS = True")
 
 
 def _rows(files: LinkFiles) -> Iterator[Any]:
@@ -134,7 +139,7 @@ def top(folder: Path, name: str, database: LinkDatabase, most: int = _TOP) -> li
 
 
 @contextmanager
-def _new_folder(output: Path) -> Iterator[Path]:
+def new_folder(output: Path) -> Iterator[Path]:
     """Yields a hidden folder that becomes `output` at the end; after an error, it is deleted."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise StoreError(f"{output} exists and is not an empty folder: name another one")
@@ -176,12 +181,12 @@ def levels(database: LinkDatabase, pages: int, scratch: Path, *, only_hosts: boo
     host_of = np.repeat(np.arange(number, dtype=np.int32), hosts["pages"].to_numpy())
     graph = folded(graph, host_of, number, scratch / "hosts.int32")
     yield Level("hosts", ["host"], graph, hosts.to_batches)
-    domains, domain_of = _domains(hosts["host"].to_pylist())
+    domains, domain_of = numbered_domains(hosts["host"].to_pylist())
     graph = folded(graph, domain_of, len(domains), scratch / "domains.int32")
     yield Level("domains", ["domain", "hosts"], graph, domains.to_batches)
 
 
-def _domains(hosts: list[str]) -> tuple[Any, Vertices]:
+def numbered_domains(hosts: list[str]) -> tuple[Any, Vertices]:
     """Returns the domains of reversed hosts as an Arrow table (id, domain, hosts), and the id of each host."""
     names = np.array([_domain(host) for host in hosts], dtype=object)
     domains, numbers, counts = np.unique(names, return_inverse=True, return_counts=True)

@@ -106,10 +106,12 @@ class LinkFiles:
 
     openers    functions that open a file each
     unfinished the number of journals that crawls are writing; their links are in no file yet
+    addresses  the URIs of the files, for programs that open them themselves
     """
 
     openers: list[Callable[[], LinkFile]]
     unfinished: int
+    addresses: list[str]
 
 
 def link_files(config: StoreConfig) -> LinkFiles:
@@ -135,12 +137,15 @@ def link_files_if_any(config: StoreConfig) -> LinkFiles | None:
             finish_merges(store)
     merged = merged_names(store)
     local = {path.name: path for path in folder.glob(f"[!_.]*{SUFFIX}")} if folder.is_dir() else {}
-    openers = [_opener(path) for name, path in sorted(local.items()) if name not in merged]
+    paths = [path for name, path in sorted(local.items()) if name not in merged]
+    openers, addresses = [_opener(path) for path in paths], [path.absolute().as_uri() for path in paths]
     if store.folder is None:
         sizes = {name: size for name, size in store.objects() if name.endswith(SUFFIX) and "/" not in name}
-        openers += [_remote(store, name, sizes[name]) for name in sorted({*sizes} - {*local} - merged)]
+        names = sorted({*sizes} - {*local} - merged)
+        openers += [_remote(store, name, sizes[name]) for name in names]
+        addresses += [store.uri(name) for name in names]
     unfinished = journals(folder)
-    return LinkFiles(openers, len(unfinished)) if openers or unfinished else None
+    return LinkFiles(openers, len(unfinished), addresses) if openers or unfinished else None
 
 
 def has_link_files(config: StoreConfig) -> bool:

@@ -18,7 +18,7 @@ from webcrawl.graph.libraries import pyarrow
 from webcrawl.graph.measures import DAMPING, TOLERANCE
 from webcrawl.graph.spark.measures import measured
 from webcrawl.graph.spark.session import is_local, spark_session
-from webcrawl.graph.spark.tables import SCRATCH, Table, Workspace, folded, pages_and_edges
+from webcrawl.graph.spark.tables import SCRATCH, SparkTables, Table, folded, pages_and_edges
 from webcrawl.links.sources import LinkFiles
 from webcrawl.urls.reversed_hosts import plain_host
 
@@ -62,7 +62,7 @@ def build_by_spark(
     """
     memory = wanted.memory or (max(_LEAST_MEMORY, usual_memory()) if is_local(master) else None)
     with spark_session(master, memory) as session, new_folder(output) as folder:
-        space = Workspace(session, folder.as_uri())
+        space = SparkTables(session, folder.as_uri())
         addresses = [_address(address) for address in files.addresses]
         if not addresses:
             raise no_links(wanted.crawl)
@@ -85,7 +85,7 @@ def _address(uri: str) -> str:
     return f"s3a{uri.removeprefix('s3')}" if uri.startswith("s3://") else uri
 
 
-def _levels(space: Workspace, pages: Table, edges: Table, *, only_hosts: bool) -> Iterator[SparkLevel]:
+def _levels(space: SparkTables, pages: Table, edges: Table, *, only_hosts: bool) -> Iterator[SparkLevel]:
     """Yields the graphs of pages, hosts and domains."""
     if not only_hosts:
         yield SparkLevel("pages", ["url", "host"], pages, edges)
@@ -102,7 +102,7 @@ def _levels(space: Workspace, pages: Table, edges: Table, *, only_hosts: bool) -
     yield SparkLevel("domains", ["domain", "hosts"], space.session.createDataFrame(domains), edges)
 
 
-def _write_level(space: Workspace, level: SparkLevel) -> tuple[Table, dict[str, Any]]:
+def _write_level(space: SparkTables, level: SparkLevel) -> tuple[Table, dict[str, Any]]:
     """Writes the files of a graph; returns its vertices with all measures, and its summary."""
     measures = measured(space, level.vertices, level.edges, level.name)
     query = _VERTICES.format(names=", ".join(f"vertex.{column}" for column in level.columns))
@@ -114,7 +114,7 @@ def _write_level(space: Workspace, level: SparkLevel) -> tuple[Table, dict[str, 
     return written, figures | {"pagerank": ended}
 
 
-def _top(space: Workspace, written: Table, name: str) -> list[tuple[str, float]]:
+def _top(space: SparkTables, written: Table, name: str) -> list[tuple[str, float]]:
     """Returns the vertices with the highest PageRank, hosts as in URLs, and their ranks."""
     query = f"SELECT {name}, pagerank FROM {{written}} ORDER BY pagerank_position LIMIT {_REPORTED}"
     rows = space.sql(query, written=written).collect()

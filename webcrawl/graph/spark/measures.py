@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webcrawl.graph.measures import DAMPING, TOLERANCE
-from webcrawl.graph.spark.tables import Table, Workspace
+from webcrawl.graph.spark.tables import SparkTables, Table
 
 _DEGREES = """
     SELECT vertex.id, coalesce(ins.degree, 0) AS in_degree, coalesce(outs.degree, 0) AS out_degree
@@ -73,7 +73,7 @@ class SparkMeasures:
     iterations: int
 
 
-def measured(space: Workspace, vertices: Table, edges: Table, name: str) -> SparkMeasures:
+def measured(space: SparkTables, vertices: Table, edges: Table, name: str) -> SparkMeasures:
     """Returns the measures of a graph with at least one vertex. `name`: of the graph, for the folder of tables."""
     degrees = space.written(space.sql(_DEGREES, vertices=vertices, edges=edges), f"{name}-degrees")
     ranks, iterations = _pagerank(space, degrees, edges, name)
@@ -82,7 +82,7 @@ def measured(space: Workspace, vertices: Table, edges: Table, name: str) -> Spar
     return SparkMeasures(ranked, _components(space, vertices, edges, name), iterations)
 
 
-def _pagerank(space: Workspace, degrees: Table, edges: Table, name: str) -> tuple[Table, int]:
+def _pagerank(space: SparkTables, degrees: Table, edges: Table, name: str) -> tuple[Table, int]:
     """Returns the rank of each vertex (id, rank), and the number of iterations."""
     number = degrees.count()
     edges = edges.repartition("source").persist()
@@ -99,7 +99,7 @@ def _pagerank(space: Workspace, degrees: Table, edges: Table, name: str) -> tupl
     return space.written(final, f"{name}-pagerank"), iterations
 
 
-def _components(space: Workspace, vertices: Table, edges: Table, name: str) -> Table:
+def _components(space: SparkTables, vertices: Table, edges: Table, name: str) -> Table:
     """Returns the component of each vertex (id, component, component_size), numbered from 0 by decreasing size.
 
     Components of the same size are in the order of their first vertices.

@@ -7,8 +7,9 @@ their edges mix, is n^2 / 2^65: 3 % for 1 billion.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from webcrawl.errors import StoreError
 from webcrawl.graph.libraries import pyarrow
@@ -57,7 +58,7 @@ _NUMBERS = 33
 """The bits of monotonically_increasing_id for the row within its partition; those above are the partition."""
 
 
-class Workspace:
+class SparkTables:
     """A session and a folder for tables that are used more than once. All machines of a cluster must see the folder."""
 
     def __init__(self, session: Any, folder: str) -> None:
@@ -105,10 +106,11 @@ class Workspace:
             f"SELECT position >> {_NUMBERS} AS part, count(*) AS rows FROM {{sorted}} GROUP BY part ORDER BY part",
             sorted=sorted_rows,
         ).collect()
-        rows = [row.rows for row in counts]
-        starts = list(accumulate(rows[:-1], initial=first))
+        part_numbers = np.array([row.part for row in counts], dtype=np.int64)
+        rows = np.array([row.rows for row in counts], dtype=np.int64)
+        starts = first + np.cumsum(rows) - rows
         # a list instead of a table of Arrow would need Python on the executors
-        table_of_parts = pyarrow().table({"part": [row.part for row in counts], "start": starts})
+        table_of_parts = pyarrow().table({"part": part_numbers, "start": starts})
         parts = self.session.createDataFrame(table_of_parts)
         columns = ", ".join(f"rows.{other}" for other in table.columns)
         within = f"(rows.position & {(1 << _NUMBERS) - 1})"
@@ -122,7 +124,7 @@ class Workspace:
 
 
 def pages_and_edges(
-    space: Workspace, addresses: list[str], crawl: str | None, *, nofollow: bool
+    space: SparkTables, addresses: list[str], crawl: str | None, *, nofollow: bool
 ) -> tuple[Table, Table, int]:
     """Returns the pages (id, host, url), the edges between them (source, target), and the number of links that count.
 
@@ -140,6 +142,6 @@ def pages_and_edges(
     return vertices, edges, latest.count()
 
 
-def folded(space: Workspace, edges: Table, members: Table, path: str) -> Table:
+def folded(space: SparkTables, edges: Table, members: Table, path: str) -> Table:
     """Writes the edges between groups of vertices. `members`: the group (member) of each vertex (id)."""
     return space.written(space.sql(_FOLDED, edges=edges, members=members), path)

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-layout first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-layout bench-structured first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -209,6 +209,9 @@ bench-copies: .venv/.dev ## Measure how many changed copies of pages are found i
 
 bench-layout: .venv/.dev ## Read exports with DuckDB, Polars, pyarrow and Spark, beside what was stored
 	@$(BIN)/python -m benchmarks.layout $(ARGS)
+
+bench-structured: .venv/.dev ## Read the structured data of HTML files with extruct, beside what the project reads: ARGS=folder
+	@$(BIN)/python -m benchmarks.structured_data $(ARGS)
 
 chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
 	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)

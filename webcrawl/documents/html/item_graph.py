@@ -76,19 +76,27 @@ class ItemGraph:
                 self._properties[self._owners[number]].append(number)
         self._positions = {number: position for position, number in enumerate(self._nodes)}
         self._ids: dict[str, LexborNode] | None = None
+        self._references = {
+            number: self._referred_by(names)
+            for number, (_, attributes) in self._nodes.items()
+            if syntax.reference and (names := attributes.get(syntax.reference)) and self._begins(attributes)
+        }
 
     def items(self) -> list[dict[str, Any]]:
-        """Returns the items that are no property of another item, in document order."""
+        """Returns the items that are no property of another item, in document order.
+
+        In RDFa, a property of no item is one of the page. In microdata it is an error, but usual for authors.
+        """
+        named = set[int]().union(*self._references.values())
         tops = (
             number
             for number, (_, attributes) in self._nodes.items()
-            if self._begins(attributes) and (self._syntax.prop not in attributes or self._is_loose(number))
+            if self._begins(attributes)
+            and (
+                self._syntax.prop not in attributes or (self._owners[number] is None and number not in named)
+            )
         )
         return [self._item(number, frozenset()) for number in tops]
-
-    def _is_loose(self, number: int) -> bool:
-        """Whether a property belongs to no item: in RDFa, it is one of the page, and an item of its own."""
-        return not self._syntax.reference and self._owners[number] is None
 
     def _begins(self, attributes: Attributes) -> bool:
         return self._syntax.scope in attributes
@@ -127,13 +135,10 @@ class ItemGraph:
 
     def _properties_of(self, number: int) -> list[int]:
         own = self._properties.get(number, [])
-        references = (
-            (self._nodes[number][1].get(self._syntax.reference) or "") if self._syntax.reference else ""
-        )
-        if not references:
+        if number not in self._references:
             return own
         # in the order of the document, and each once
-        return sorted({*own, *self._referred_by(references)} - {number}, key=self._positions.__getitem__)
+        return sorted({*own, *self._references[number]} - {number}, key=self._positions.__getitem__)
 
     def _referred_by(self, references: str) -> set[int]:
         """Returns the properties in the elements with these IDs that belong to no item within these elements."""

@@ -30,7 +30,7 @@ MOST_ITEMS = 200
 MOST_SCRIPTS = 50
 MOST_CHARS = 200_000
 """The most characters of the structured data of a page, with their names and punctuation; later items are left out."""
-_MOST_METAS = 200
+_MOST_METAS, _MOST_CONTENTS = 200, 100
 _MOST_VALUES = 20_000
 """The most values of an item."""
 _DEEPEST = 10
@@ -69,7 +69,7 @@ class StructuredData:
             content = " ".join((attributes.get("content") or "")[: 4 * MOST_TEXT].split())[:MOST_TEXT]
             if name and content and (name in contents or len(contents) < _MOST_METAS):
                 contents.setdefault(name, []).append(content)
-        return {name: many[0] if len(many) == 1 else many[:20] for name, many in contents.items()}
+        return {name: many[0] if len(many) == 1 else many[:_MOST_CONTENTS] for name, many in contents.items()}
 
     @property
     def open_graph(self) -> dict[str, str | list[str]]:

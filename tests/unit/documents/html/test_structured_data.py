@@ -69,6 +69,16 @@ def test_microdata_follows_the_standard() -> None:
     ]
 
 
+def test_microdata_that_is_a_property_of_nothing_is_an_item_unless_itemref_names_it() -> None:
+    """Authors of articles are often marked so; by the HTML Standard, they are part of no item."""
+    author = (
+        "<p id={} itemprop=author itemscope itemtype=https://schema.org/Person><b itemprop=name>{}</b></p>"
+    )
+    markup = author.format("ann", "Ann") + author.format("bob", "Bob") + "<p itemscope itemref=bob>"
+    bob = {"@type": "Person", "name": "Bob"}
+    assert data_of(markup)["microdata"] == [{"@type": "Person", "name": "Ann"}, {"author": bob}]
+
+
 def test_rdfa_lite_and_open_graph() -> None:
     markup = """<meta property="og:image" content=1><meta property="og:image" content=2><meta name=author content=x>
     <meta property="product:price:amount" content="5"><div vocab="http://schema.org/" typeof="Product" resource="#p">

@@ -20,6 +20,7 @@ from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
 from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.hosts.pace import Pace
+from webcrawl.web.overview import overview
 
 KEYS = Keys("crawl", 4)
 
@@ -68,6 +69,17 @@ async def test_checks_a_second_are_those_of_the_last_half_minute(frontier: Front
     assert await history.add(replace(now, unchanged=1860, revisits={}))
     assert (await history.hour())[-1].checked == 1860
     assert await history.add(replace(now, unchanged=3, revisits={"changed": 2000, "gone": 40})) is False
+
+
+async def test_an_overview_has_the_checks_of_live_workers(frontier: Frontier, valkey: Redis) -> None:
+    crawl = Crawl(frontier.engine, frontier.keys, "w")
+    valkey.hincrby(frontier.keys.own("totals"), "unchanged", 440)
+    for seconds, checked in ((3000, 0), (3010, 440)):
+        valkey.rpush(frontier.keys.own("samples:hour"), f"{seconds * 1000} {'0 ' * 10}{checked}")
+    assert (await overview(crawl, frontier)).checks == 0, "no worker is alive"
+    await crawl.workers.beat(seeding=False)
+    now = await overview(crawl, frontier)
+    assert (now.figures.checked, now.checks) == (440, 44)
 
 
 async def test_workers_tell_of_themselves(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -84,16 +87,29 @@ def spark_session(master: str, memory: int | None) -> Iterator[Any]:
     from py4j.protocol import Py4JError
 
     errors = (pyspark().errors.PySparkException, Py4JError)
-    session = None
+    session, interrupt = None, signal.getsignal(signal.SIGINT)
+    root = logging.getLogger()
+    root.addFilter(_not_of_py4j)
     try:
         session = _builder(master, memory).getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
+        if threading.current_thread() is threading.main_thread():
+            # the handler of pyspark calls Java amid another call, which fails
+            signal.signal(signal.SIGINT, interrupt)
+        if is_local(master):
+            # of a cluster, the log says what it waits for, such as a worker
+            session.sparkContext.setLogLevel("OFF")
         yield session
     except errors as error:
         raise _failed(master, error) from error
     finally:
         if session is not None:
             session.stop()
+        root.removeFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """Returns whether a record is of another library: py4j logs Ctrl-C with its traceback, by the root logger."""
+    return record.module != "java_gateway"
 
 
 def _builder(master: str, memory: int | None) -> Any:
@@ -127,6 +143,8 @@ def _failed(master: str, error: Exception) -> StoreError:
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     # py4j puts the exception of Java into the line after its own
     first = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), "".join(lines[:1]))
+    if "stopped SparkContext" in first:
+        first = "the master did not accept the application, or ended it"
     message = brief(f"{first} ({causes[-1]})" if causes and causes[-1] != first else first)
     kind = StoreUnavailable if "No space left" in str(error) else StoreError
     return kind(f"Spark ({master}): {message}")

@@ -29,6 +29,7 @@ from webcrawl.links.entry import StoredLinks
 EQUAL = ("in_degree", "out_degree", "component", "component_size")
 NAMES = {"pages": ["url", "host"], "hosts": ["host", "pages"], "domains": ["domain", "hosts"]}
 MASTER = "local[2]"
+GB = 1 << 30
 
 
 def crawled() -> Iterator[StoredLinks]:
@@ -110,7 +111,8 @@ def vertices(folder: Path, level: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "wanted", [GraphOptions(), GraphOptions(crawl="broad", nofollow=True, only_hosts=True)]
+    "wanted",
+    [GraphOptions(memory=GB), GraphOptions(crawl="broad", nofollow=True, only_hosts=True, memory=GB)],
 )
 def test_graphs_by_spark_are_those_by_duckdb(
     spark_installed: None, tmp_path: Path, wanted: GraphOptions

@@ -19,7 +19,7 @@ from webcrawl.frontier import Candidate, Frontier, Lease, LeasedURL, LeaseReport
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import LiveAnswer, events
 from webcrawl.live.lane import LiveLane
-from webcrawl.live.messages import LiveMessages
+from webcrawl.live.messages import Delivered, LiveMessages
 from webcrawl.live.request import LiveRequest
 from webcrawl.live.sweeping import sweep
 
@@ -164,6 +164,40 @@ async def test_a_full_lane_takes_no_message_and_says_when_to_come_again(
     assert len(await lane.put([request] * 3)) == 3
 
 
+async def test_messages_of_a_lost_reply_are_delivered_again_and_others_are_not(
+    frontier: Frontier, valkey: Redis
+) -> None:
+    counters = Counter[str]()
+    messages = LiveMessages(frontier.engine, "live:urls", "worker", counters)
+    await messages.begin()
+
+    def put(*names: str) -> None:
+        for name in names:
+            valkey.xadd("live:urls", {"url": f"http://{name}.test/"})
+
+    def urls(delivered: list[Delivered]) -> list[str]:
+        return [url for message in delivered for url in message.request.urls]
+
+    put("a", "b")
+    messages.taken(await messages.read())
+    assert await messages.untaken() == []
+    put("c", "d")
+    # the server delivers them, and its reply is lost
+    assert valkey.xreadgroup("live", "worker", {"live:urls": ">"})
+    valkey.xadd("live:urls", {"nothing": "1"})
+    put("e")
+    valkey.xreadgroup("live", "another", {"live:urls": ">"}, count=1)
+    for _ in range(2):  # their URLs could not be asked for
+        lacking = await messages.untaken()
+        assert urls(lacking) == ["http://c.test/", "http://d.test/"]
+    messages.taken(lacking)
+    assert await messages.untaken() == []
+    new = await messages.read()
+    assert urls(new) == ["http://e.test/"]
+    messages.taken(new)
+    assert counters["live_messages"] == 5
+
+
 async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_put_aside(
     engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
 ) -> None:
@@ -176,6 +210,7 @@ async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_
     valkey.xadd("live:urls", {"url": A, "max_age": "soon"})
     (delivered,) = await first.read()
     assert delivered.request == LiveRequest((A,), id="x", meta={"n": 1})
+    first.taken([delivered])
     assert await second.claim({"first"}) == []
     assert await second.claim(set()) == [delivered]
     assert await second.claim(set()) == []

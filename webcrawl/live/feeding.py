@@ -35,6 +35,8 @@ class LiveFeeding:
         self._session, self._worker, self._answering = session, worker, answering
         self.messages = LiveMessages(connection.engine, stream, connection.worker, worker.tally.counters)
         self._claimed = self._reviewed = -math.inf
+        self._may_lack = False
+        """Whether messages may have been delivered in replies that were lost."""
 
     async def run(self) -> None:
         # another worker may have queued URLs whose hosts this worker serves
@@ -57,13 +59,13 @@ class LiveFeeding:
                 if self._worker.waits:
                     await backoff.pause()
                 else:
-                    await self._take(await self.messages.read())
+                    await self._take_new()
                     backoff = self._backoff()
             except (*UNAVAILABLE, StoreError) as error:
                 logger.info("The live lane waits: %s", error)
                 # a server that has lost its latest writes may have lost the group
                 has_begun = False
-                # messages that were read and not asked for are taken again
+                self._may_lack = True
                 self._reviewed = self._claimed = -math.inf
                 await backoff.pause()
 
@@ -80,6 +82,17 @@ class LiveFeeding:
             while messages := await self.messages.claim(living):
                 await self._take(messages, again=True)
             self._claimed = now
+
+    async def _take_new(self) -> None:
+        """Takes new messages, after those of replies that were lost."""
+        while self._may_lack:
+            messages = await self.messages.untaken()
+            await self._take(messages)
+            self.messages.taken(messages)
+            self._may_lack = bool(messages)
+        messages = await self.messages.read()
+        await self._take(messages)
+        self.messages.taken(messages)
 
     async def _take(self, messages: Sequence[Delivered], *, again: bool = False) -> None:
         """Asks for the URLs of messages; `again`: they were delivered before."""

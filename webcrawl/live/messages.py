@@ -40,6 +40,8 @@ class LiveMessages:
     def __init__(self, engine: Engine, stream: str, consumer: str, counters: Counter[str]) -> None:
         self._engine, self._stream, self._consumer = engine, stream, consumer
         self._counters = counters
+        self._last_taken = "0"
+        """The ID of the last new message that was asked for."""
 
     async def begin(self) -> None:
         """Creates the group, which begins with the oldest message in the stream, unless it exists."""
@@ -55,9 +57,24 @@ class LiveMessages:
         reply = await self._engine.client.xreadgroup(
             LIVE_GROUP, self._consumer, {self._stream: ">"}, count=_BATCH, block=_WAIT_MS
         )
-        entries = stream_entries(reply)
-        self._counters["live_messages"] += len(entries)
-        return await self._usable(entries)
+        return await self._usable(stream_entries(reply))
+
+    async def untaken(self) -> list[Delivered]:
+        """Returns some messages that were delivered to this worker after the last one that was `taken`.
+
+        The replies with them were lost, or they could not be asked for.
+        """
+        # with an ID, the server repeats what this consumer has not acknowledged
+        reply = await self._engine.client.xreadgroup(
+            LIVE_GROUP, self._consumer, {self._stream: self._last_taken}, count=_BATCH
+        )
+        return await self._usable(stream_entries(reply))
+
+    def taken(self, messages: Sequence[Delivered]) -> None:
+        """Notes that new messages were asked for."""
+        self._counters["live_messages"] += len(messages)
+        if messages:
+            self._last_taken = messages[-1].number
 
     async def claim(self, living: Collection[str]) -> list[Delivered]:
         """Takes messages that workers which are not `living` have read and not finished; returns some of them."""
@@ -101,6 +118,7 @@ class LiveMessages:
 
     async def _bury(self, number: str, fields: dict[bytes, bytes], error: str) -> None:
         logger.warning("Message %s of %s cannot be used: %s", number, self._stream, brief(error))
+        self._counters["live_messages"] += 1
         self._counters["live_dead_messages"] += 1
         message = {
             name.decode(errors="replace"): value.decode(errors="replace") for name, value in fields.items()

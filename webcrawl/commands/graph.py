@@ -40,7 +40,7 @@ class Command(StoresCommand):
         flag("--plot", "draw degrees and the first of each graph as SVG"),
         option(
             "--engine",
-            "duckdb, by default, or a master of Spark: local[2], spark://host:port",
+            "duckdb, by default, or a master of Spark, as local[2] or spark://host:port",
             default=_DUCKDB,
         ),
         option("--memory", "GB of memory to use; by default half of what is free", type=float),

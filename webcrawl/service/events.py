@@ -27,7 +27,6 @@ MOST_READERS = 500
 MOST_OF_CALLER = 50
 """The readers at once, of a server and of a caller."""
 _HEARTBEAT_SECONDS = 15.0
-_LONGEST = 8_192
 _encode = msgspec.json.Encoder().encode
 
 
@@ -36,17 +35,21 @@ CrawlName: TypeAlias = Annotated[
 ]
 
 
+EventHost: TypeAlias = Annotated[
+    str, Meta(max_length=253, description="Only those of this host, such as example.org.")
+]
+EventPattern: TypeAlias = Annotated[
+    str, Meta(max_length=8_192, description="Only URLs that match; * is any text, ? any character.")
+]
+
+
 class EventsQuery(Struct, forbid_unknown_fields=True):
     """Which events are wanted."""
 
     crawl: CrawlName = LIVE_CRAWL
     tag: Annotated[str, Meta(max_length=64, description="Only those with this tag.")] = ""
-    host: Annotated[
-        str, Meta(max_length=253, description="Only those of this host, such as example.org.")
-    ] = ""
-    pattern: Annotated[
-        str, Meta(max_length=_LONGEST, description="Only URLs that match; * is any text, ? any character.")
-    ] = ""
+    host: EventHost = ""
+    pattern: EventPattern = ""
     after: Annotated[
         str,
         Meta(max_length=40, description="The ID of an event: those after it. The header Last-Event-ID wins."),
@@ -80,9 +83,9 @@ class EventFilter:
     pattern: re.Pattern[str] | None = None
 
     @classmethod
-    def of_query(cls, query: EventsQuery) -> EventFilter:
-        pattern = re.compile(fnmatch.translate(query.pattern)) if query.pattern else None
-        return cls(query.tag, query.host.lower(), pattern)
+    def of(cls, tag: str, host: str, pattern: str) -> EventFilter:
+        """Returns the filter of a query or a webhook; "" lets all pass."""
+        return cls(tag, host.lower(), re.compile(fnmatch.translate(pattern)) if pattern else None)
 
     def wants(self, event: dict[str, Any]) -> bool:
         """Returns whether an event passes. One of the URLs as asked for and as answered has to match."""
@@ -121,7 +124,9 @@ class _Events:
                     retry_after=30,
                     reason="readers",
                 )
-        lines = self._lines(query.crawl, call.caller.name, EventFilter.of_query(query), after)
+        lines = self._lines(
+            query.crawl, call.caller.name, EventFilter.of(query.tag, query.host, query.pattern), after
+        )
         return StreamingResponse(lines, media_type="text/event-stream")
 
     @contextmanager

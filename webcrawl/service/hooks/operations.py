@@ -14,6 +14,7 @@ from starlette.responses import Response
 from webcrawl.client.answers import WebhookEntries, WebhookEntry
 from webcrawl.engine.keys import webhook_events
 from webcrawl.errors import AddressRefused
+from webcrawl.service.events import EventHost, EventPattern
 from webcrawl.service.hooks.registry import MOST
 from webcrawl.service.hooks.webhook import Webhook, new_secret, receiver_url, secret_bytes
 from webcrawl.service.hooks.webhooks import Webhooks
@@ -23,20 +24,14 @@ from webcrawl.service.read_pages import PageURL
 from webcrawl.service.service import Service
 from webcrawl.web.access import Role
 
-_LONGEST = 8_192
-
 
 class NewWebhook(Struct, forbid_unknown_fields=True):
     """A receiver, and the events that it wants: with `tag`, of `host`, and of URLs that match `pattern`."""
 
     url: PageURL
     tag: Annotated[str, Meta(max_length=64, description="Only events with this tag.")] = ""
-    host: Annotated[
-        str, Meta(max_length=253, description="Only those of this host, such as example.org.")
-    ] = ""
-    pattern: Annotated[
-        str, Meta(max_length=_LONGEST, description="Only URLs that match; * is any text, ? any character.")
-    ] = ""
+    host: EventHost = ""
+    pattern: EventPattern = ""
     secret: Annotated[
         str, Meta(max_length=128, description="whsec_ and 24 to 64 bytes in base64. By default a random one.")
     ] = ""

@@ -6,11 +6,9 @@ when its copies are in the engine, so each is copied at least once; its ID tells
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import logging
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -99,7 +97,7 @@ class EventRouting:
 
 def _copies(entries: Sequence[Any], hooks: Mapping[str, Webhook]) -> Sequence[tuple[str, Command]]:
     """Returns the commands that append events to the streams of webhooks, with the IDs of the webhooks."""
-    filters = {hook.id: _filter(hook) for hook in hooks.values()}
+    filters = {hook.id: EventFilter.of(hook.tag, hook.host, hook.pattern) for hook in hooks.values()}
     copies, keys = [], set()
     for number, fields in entries:
         try:
@@ -114,8 +112,3 @@ def _copies(entries: Sequence[Any], hooks: Mapping[str, Webhook]) -> Sequence[tu
                 copies.append((hook_id, Command(key, words)))
                 keys.add((hook_id, key))
     return [*copies, *((hook_id, Command(key, ("EXPIRE", key, KEPT_SECONDS))) for hook_id, key in keys)]
-
-
-def _filter(hook: Webhook) -> EventFilter:
-    pattern = re.compile(fnmatch.translate(hook.pattern)) if hook.pattern else None
-    return EventFilter(hook.tag, hook.host.lower(), pattern)

@@ -14,7 +14,7 @@ HOWTOS = sorted(
 )
 REFERENCE = {
     *(CHECKOUT / "docs" / "reference").glob("*.md"),
-    *(CHECKOUT / "docs" / name for name in ("architecture.md", "glossary.md")),
+    *(CHECKOUT / "docs" / name for name in ("architecture.md", "glossary.md", "scale.md")),
 }
 """The pages with all details, which a reader looks up rather than reads."""
 PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted((CHECKOUT / "docs").rglob("*.md"))]

@@ -140,6 +140,67 @@ def test_a_crawl_pauses_below_store_min_free_bytes(
     assert result.summary["dead_letters"] == 0
 
 
+def test_a_crawl_pauses_at_its_share_of_the_disk_and_continues(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path, small_disk: Path
+) -> None:
+    """A crawl that was killed at the limit holds again; with room it ends, and no page is fetched twice."""
+    web = local_web(*SITES)
+    urls = large_pages(web)
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 5_700_000)
+    options = {"STORE_URI": (small_disk / "warc").as_uri(), "STORE_MIN_FREE_BYTES": 0, "STORE_MAX_SHARE": 0.7}
+    first = start(start_crawl, urls[: len(SITES)], **options)
+    wait_until_idle(web, first)
+    assert "STORE_MAX_SHARE is 70%" in first.stderr
+    space = os.statvfs(small_disk)
+    used = 1 - space.f_bavail / space.f_blocks
+    assert 0.7 <= used < 0.95, "it stops soon after the limit"
+    shown = scrapy("status", "--json", "-s", f"DATA_DIR={tmp_path / 'data'}")
+    (reason,) = json.loads(shown.stdout)["holding"].values()
+    assert f"of the disk of {small_disk}/warc are used: STORE_MAX_SHARE is 70%" in reason
+    first.kill()
+    fetched = len([hit for hit in web.hits if "robots" not in hit.path])
+    assert fetched < len(urls)
+    second = start(start_crawl, (), **options)
+    until(lambda: is_holding(second), second)
+    ballast.unlink()
+    subprocess.run(["mount", "-o", "remount,size=80m", str(small_disk)], check=True)
+    result = second.wait(60)
+    assert "The stores accept pages again" in result.stderr
+    assert (result.summary["finish_reason"], result.summary["dead_letters"]) == ("finished", 0)
+    assert {row["url"] for row in result.rows()} == set(urls)
+
+
+def test_a_quota_without_a_store_is_refused(start_crawl: Start, local_web: StartWeb) -> None:
+    result = start(start_crawl, [local_web(SITES[0]).url(SITES[0])], STORE_QUOTA_BYTES=1_000).wait(status=2)
+    assert "STORE_QUOTA_BYTES is the quota of STORE_URI, which is not set" in result.stderr
+
+
+def test_a_crawl_pauses_at_its_quota_and_continues(
+    start_crawl: Start, local_web: StartWeb, tmp_path: Path
+) -> None:
+    web = local_web(SITES[0])
+    web.put(SITES[0], "/", "".join(f"<a href=/{number}>x</a>" for number in range(3)))
+    for number in range(3):
+        web.put(SITES[0], f"/{number}", Reply(f"page {number}", delay=3))
+    old = tmp_path / "store" / "old"
+    old.parent.mkdir()
+    old.write_bytes(b"x" * 1_400_000)
+    options = {
+        "STORE_URI": old.parent.as_uri(),
+        "STORE_QUOTA_BYTES": 2_000_000,
+        "STORE_MAX_SHARE": 0.7,
+        "WARC_ROBOTSTXT": False,
+    }
+    crawl = start(start_crawl, [web.url(SITES[0])], **options)
+    until(lambda: is_holding(crawl), crawl)
+    assert "of the 2.0 MB for /" in crawl.stderr.replace("\n", " ")
+    old.unlink()
+    result = crawl.wait()
+    assert (result.summary["finish_reason"], len(result.rows())) == ("finished", 4)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 def test_a_crawl_pauses_when_an_s3_outage_fills_the_spool(

@@ -12,28 +12,46 @@ from sqlalchemy.engine import make_url
 from webcrawl.alarms.outbox import Notice, utc_now
 from webcrawl.alarms.watcher import About
 from webcrawl.config import StoreConfig
-from webcrawl.documents.disk import occupied
+from webcrawl.documents.disk import DiskSpace, occupied
 from webcrawl.documents.values import size
+from webcrawl.stores.store_use import StoreUse
 
 NEARLY = 5
 """A disk is nearly full if less than this multiple of STORE_MIN_FREE_BYTES, at which workers pause, is free."""
+NEARLY_SHARE = 0.9
+"""A disk or a quota is nearly full from this part of STORE_MAX_SHARE on."""
 SPOOL_SHARE = 0.8
 """A spool is nearly full above this share of STORE_SPOOL_MAX_BYTES."""
 
 
-def shortages(stores: StoreConfig, machine: str, about: About) -> list[Notice]:
-    """Returns a notice for each disk and spool of this machine that is nearly full: one for each day (UTC)."""
+def shortages(stores: StoreConfig, machine: str, about: About, use: StoreUse | None = None) -> list[Notice]:
+    """Returns a notice for each disk and spool of this machine that is nearly full, and for the quota of the store.
+
+    There is one notice for each day (UTC): of the quota one of all machines.
+    """
     now = utc_now()
-    return [
+    notices = [
         about.notice("STORES", f"{machine} {problem} {now:%Y-%m-%d}", f"{problem} on {machine}", text, now)
         for problem, text in _short(stores)
     ]
+    if use is not None and use.share >= NEARLY_SHARE * stores.max_share:
+        text = f"{use}. {_pause_at(stores.max_share)}"
+        notices.append(
+            about.notice(
+                "STORES", f"quota {now:%Y-%m-%d}", "the quota of the store is nearly full", text, now
+            )
+        )
+    return notices
 
 
 def _short(stores: StoreConfig) -> Iterator[tuple[str, str]]:
     for folder, pause in _disks(stores).items():
-        if (left := _free(folder)) < NEARLY * stores.min_free:
+        left, used_share = DiskSpace.of(folder)
+        if left < NEARLY * stores.min_free:
             yield f"the disk of {folder} is nearly full", f"{size(left)} are free. {pause}"
+        elif used_share >= NEARLY_SHARE * stores.max_share and stores.max_share < 1:
+            text = f"{used_share:.0%} are used, and {size(left)} are free. {_pause_at(stores.max_share)}"
+            yield f"the disk of {folder} is nearly full", text
     spool = stores.data_dir / "spool"
     if stores.spool_max and spool.exists():
         waiting = sum(occupied(Path(folder)) for folder, _, _ in os.walk(spool))
@@ -60,6 +78,5 @@ def _disks(stores: StoreConfig) -> dict[Path, str]:
     return dict(disks.values())
 
 
-def _free(folder: Path) -> int:
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
+def _pause_at(most_share: float) -> str:
+    return f"From {most_share:.0%} (STORE_MAX_SHARE) on, workers pause."

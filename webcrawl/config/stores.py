@@ -42,6 +42,8 @@ class StoreConfig:
     roll_seconds: float = from_setting("WARC_ROLL_SECONDS")
     spool_max: int = from_setting("STORE_SPOOL_MAX_BYTES")
     min_free: int = from_setting("STORE_MIN_FREE_BYTES")
+    max_share: float = from_setting("STORE_MAX_SHARE")
+    quota: int = from_setting("STORE_QUOTA_BYTES")
     history: int = from_setting("METADATA_HISTORY")
     keeps_robotstxt: bool = from_setting("WARC_ROBOTSTXT")
     keeps_links: bool = from_setting("LINKS")

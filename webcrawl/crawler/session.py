@@ -56,6 +56,8 @@ from webcrawl.policies.recrawl_weights import RecrawlWeights
 from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.stores.duplicate_index import DuplicateIndex
+from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.store_use import StoreUse
 from webcrawl.worker.host_records import Dust
 from webcrawl.worker.soft_404s import Soft404s
 
@@ -123,6 +125,17 @@ class Session(OpenedCrawl):
         """The observations of this process for metrics and traces; None without METRICS_PORT and TRACES."""
         wanted = read(self.settings, "METRICS_PORT") is not None or read(self.settings, "TRACES")
         return Observations() if wanted else None
+
+    @cached_property
+    def store_use(self) -> StoreUse | None:
+        """How much of STORE_QUOTA_BYTES is used; None without it. Raises StoreError."""
+        stores = self.stores
+        if not stores.quota:
+            return None
+        if not read(self.settings, "STORE_URI"):
+            raise ConfigurationError("STORE_QUOTA_BYTES is the quota of STORE_URI, which is not set")
+        store = open_store(stores.pages, "STORE_URI", stores.object_stores, check=False)
+        return StoreUse(store, stores.quota, stores.max_share)
 
     @cached_property
     def sizes(self) -> SizeLimits:

@@ -5,22 +5,44 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from webcrawl.errors import StoreError, StoreUnavailable
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-def shortage(folder: Path, least: int) -> str:
-    """Returns a message if fewer than `least` bytes are free on the disk of a folder, else ""."""
-    try:
+class DiskSpace(NamedTuple):
+    """The free bytes of a disk for users without special rights, and the share of what they may use that is used.
+
+    The share is the `Use%` of `df`, from 0 to 1.
+    """
+
+    free: int
+    used_share: float
+
+    @classmethod
+    def of(cls, folder: Path) -> DiskSpace:
+        """Measures the disk of a folder; raises OSError."""
         disk = os.statvfs(folder)
+        used = disk.f_blocks - disk.f_bfree
+        return cls(disk.f_bavail * disk.f_frsize, used / max(used + disk.f_bavail, 1))
+
+
+def shortage(folder: Path, least: int, most_share: float = 1.0) -> str:
+    """Returns a message if a disk has no room, else "".
+
+    It has none if fewer than `least` bytes are free, or, with a `most_share` below 1, from this used share on.
+    """
+    try:
+        free, used_share = DiskSpace.of(folder)
     except FileNotFoundError:  # nothing has been written there yet
         return ""
-    free = disk.f_bavail * disk.f_frsize
-    if free >= least:
-        return ""
-    return f"{free / 1e6:,.0f} MB are free on the disk of {folder}, less than STORE_MIN_FREE_BYTES"
+    if free < least:
+        return f"{free / 1e6:,.0f} MB are free on the disk of {folder}, less than STORE_MIN_FREE_BYTES"
+    if used_share >= most_share < 1:
+        return f"{used_share:.0%} of the disk of {folder} are used: STORE_MAX_SHARE is {most_share:.0%}"
+    return ""
 
 
 def failure(verb: str, path: Path, error: OSError) -> StoreError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -18,12 +19,16 @@ from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.disk import shortage
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
+from webcrawl.errors import StoreError
 from webcrawl.stores.archive import open_archive, open_robotstxt
 from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
 from webcrawl.stores.warc.files import WarcLocation
 
 if TYPE_CHECKING:
     from webcrawl.stores.earlier_payloads import Across, EarlierPayloads
+    from webcrawl.stores.store_use import StoreUse
+
+logger = logging.getLogger(__name__)
 
 
 class _Write(NamedTuple):
@@ -59,10 +64,13 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         self._earlier: EarlierPayloads | None = None
         self._archives = [archive for archive in (self._archive, self._robotstxt) if archive is not None]
         self._batches: Batches[_Write, WarcLocation] = Batches(self._write, pause=PAUSE)
-        self._tending: asyncio.Task[None] | None = None
+        self._store_use = session.store_use
+        self._tending: list[asyncio.Task[None]] = []
 
     async def open_spider(self) -> None:
-        self._tending = asyncio.create_task(self._tend())
+        self._tending = [asyncio.create_task(self._tend())]
+        if self._store_use is not None:
+            self._tending.append(asyncio.create_task(self._watch_quota(self._store_use)))
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page):
@@ -80,9 +88,10 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
             await self._stored(exchange.url, _Write(partial(self._robotstxt.write_exchange, exchange, facts)))
 
     async def close_spider(self) -> None:
-        if self._tending is not None:
-            self._tending.cancel()
-            await asyncio.wait([self._tending])
+        for task in self._tending:
+            task.cancel()
+        if self._tending:
+            await asyncio.wait(self._tending)
         await self._batches.close(self._close)
 
     async def _stored(self, url: str, write: _Write) -> WarcLocation:
@@ -96,7 +105,19 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         stores = self._session.stores
         # all are tended, also after the first shortage
         shortages = [archive.tend() for archive in self._archives]
-        return next(filter(None, shortages), "") or shortage(stores.data_dir, stores.min_free)
+        shortages.append(shortage(stores.data_dir, stores.min_free, stores.max_share))
+        if self._store_use is not None:
+            shortages.append(self._store_use.shortage)
+        return next(filter(None, shortages), "")
+
+    async def _watch_quota(self, use: StoreUse) -> None:
+        """Lists the store from time to time, beside the writing thread."""
+        while True:
+            try:
+                await asyncio.to_thread(use.look)
+            except StoreError as error:
+                logger.warning("Cannot tell how much of STORE_QUOTA_BYTES is used: %s", error)
+            await asyncio.sleep(use.pause)
 
     def _hold(self, shortage: str) -> None:
         self._session.backpressure.shortage = shortage

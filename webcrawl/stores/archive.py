@@ -77,6 +77,7 @@ def _opened(uri: str, config: StoreConfig, **about: Any) -> Archive:
         "roll_bytes": config.roll_bytes,
         "roll_seconds": config.roll_seconds,
         "min_free": config.min_free,
+        "max_share": config.max_share,
     }
     if store.folder is not None:
         return FolderArchive(store.folder, **files)

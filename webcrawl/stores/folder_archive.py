@@ -55,7 +55,7 @@ class FolderReader:
 class FolderArchive(FolderReader):
     """WARC files in a folder. Repairs files that dead processes left open, at the start and once a minute.
 
-    Asks to pause while the disk has less than `min_free` bytes.
+    Asks to pause while the disk has less than `min_free` bytes, or `max_share` of it is used.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class FolderArchive(FolderReader):
         roll_bytes: int = 1_000_000_000,
         roll_seconds: float = 0,
         min_free: int = 0,
+        max_share: float = 1.0,
         info: Mapping[str, str] | None = None,
         suffix: str = WARC,
         append: Callable[[WarcWriter, Page], WarcLocation] | None = None,
@@ -76,6 +77,7 @@ class FolderArchive(FolderReader):
         prepare(folder, "pages")
         self.repaired = repair(folder)
         self._min_free = min_free
+        self._max_share = max_share
         self._left_open = False
         self._repaired_at = time.monotonic()
         self._repaired = 0
@@ -107,7 +109,7 @@ class FolderArchive(FolderReader):
 
     def tend(self) -> str:
         """Finishes old files and repairs abandoned files. Returns the reason why writing should pause, or ""."""
-        short = shortage(self.folder, self._min_free)
+        short = shortage(self.folder, self._min_free, self._max_share)
         try:
             self._writer.close_old()
             dead = time.monotonic() - self._repaired_at > _REPAIR_SECONDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import re
 from pathlib import Path
@@ -12,6 +14,8 @@ from webcrawl.alarms.outbox import Notice
 from webcrawl.alarms.shortages import shortages
 from webcrawl.alarms.watcher import About
 from webcrawl.config import StoreConfig
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.store_use import StoreUse
 
 LEAST = 100_000
 """STORE_MIN_FREE_BYTES; nearly full is less than five times as much."""
@@ -52,6 +56,41 @@ def test_a_disk_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) -
     leave(small_disk, 0)
     assert [again.key for again in told(data)] == [notice.key], "the same notice all day"
     assert told(stores(small_disk, tmp_path)) == [], "workers do not pause for it"
+
+
+def test_a_share_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) -> None:
+    data = dataclasses.replace(stores(small_disk, tmp_path), max_share=0.7)
+    space = os.statvfs(small_disk)
+    total = space.f_blocks * space.f_frsize
+    leave(small_disk, math.ceil(0.4 * total))
+    assert told(data) == []
+    leave(small_disk, math.ceil(0.35 * total))
+    (notice,) = told(data)
+    assert notice.title == f"news: the disk of {small_disk} is nearly full on crawler-1"
+    assert re.fullmatch(
+        r"6[45]% are used, and \d+\.\d kB are free\. From 70% \(STORE_MAX_SHARE\) on, workers pause\.",
+        notice.text,
+    )
+
+
+def test_a_quota_is_told_once_for_all_machines(tmp_path: Path) -> None:
+    (tmp_path / "pages").write_bytes(b"x" * 629)
+    data = dataclasses.replace(stores(tmp_path, tmp_path), max_share=0.7, quota=1_000)
+    use = StoreUse(FolderStore(tmp_path.as_uri()), data.quota, data.max_share)
+    assert shortages(data, "crawler-1", About("news"), use) == [], "nothing was listed yet"
+    use.look()
+    assert not [
+        notice for notice in shortages(data, "crawler-1", About("news"), use) if "quota" in notice.title
+    ]
+    (tmp_path / "pages").write_bytes(b"x" * 631)
+    use.look()
+    notices = [shortages(data, machine, About("news"), use)[-1] for machine in ("crawler-1", "crawler-2")]
+    assert notices[0].key == notices[1].key
+    assert notices[0].title == "news: the quota of the store is nearly full"
+    assert notices[0].text == (
+        f"63% of the 1.0 kB for {tmp_path} are used (STORE_QUOTA_BYTES). "
+        "From 70% (STORE_MAX_SHARE) on, workers pause."
+    )
 
 
 def test_the_disk_of_the_archive_counts_too(small_disk: Path, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
+import os
 import time
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 from webcrawl.documents import disk
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.backpressure import Backpressure
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.store_use import StoreUse
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +27,41 @@ def test_shortage_names_a_disk_with_too_little_space(tmp_path: Path) -> None:
     assert disk.shortage(tmp_path, 1) == ""
     assert f"the disk of {tmp_path}" in disk.shortage(tmp_path, 1 << 60)
     assert disk.shortage(tmp_path / "not yet there", 1 << 60) == ""
+
+
+def test_a_disk_is_short_from_its_share_on(small_disk: Path) -> None:
+    """At the boundary on a real file system: one block less is no shortage."""
+    space = os.statvfs(small_disk)
+    most = 0.7
+    blocks = math.ceil(space.f_blocks * most)
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * ((blocks - 1) * space.f_frsize))
+    assert disk.shortage(small_disk, 0, most) == ""
+    ballast.write_bytes(b"x" * (blocks * space.f_frsize))
+    reason = disk.shortage(small_disk, 0, most)
+    assert reason == f"70% of the disk of {small_disk} are used: STORE_MAX_SHARE is 70%"
+    ballast.write_bytes(b"x" * space.f_bavail * space.f_frsize)
+    assert disk.shortage(small_disk, 0) == "", "a share of 1 is no limit"
+
+
+def test_a_quota_is_used_up_from_its_share_on(tmp_path: Path) -> None:
+    use = StoreUse(FolderStore(tmp_path.as_uri()), 1_000, 0.7)
+    assert (use.used, use.shortage) == (None, ""), "unknown before the first look"
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "a").write_bytes(b"x" * 600)
+    (tmp_path / "texts" / "b").write_bytes(b"x" * 99)
+    use.look()
+    assert (use.used, use.shortage) == (699, "")
+    (tmp_path / "texts" / "b").write_bytes(b"x" * 100)
+    assert use.shortage == "", "listed from time to time only"
+    use.look()
+    assert use.shortage == (
+        f"70% of the 1.0 kB for {tmp_path} are used (STORE_QUOTA_BYTES): STORE_MAX_SHARE is 70%"
+    )
+    assert 5 <= use.pause <= 600
+    (tmp_path / "a").unlink()
+    use.look()
+    assert (use.used, use.shortage) == (100, "")
 
 
 def test_occupied_sums_the_files_of_a_folder(tmp_path: Path) -> None:

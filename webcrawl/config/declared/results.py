@@ -49,6 +49,22 @@ GROUP = SettingGroup(
         example=5_000_000_000,
     ),
     Setting(
+        "STORE_MAX_SHARE",
+        1.0,
+        "Workers [pause](../guide/archive.md#full-disks-and-quotas) while this share of the disk of `DATA_DIR` or of "
+        "the WARC files is used, or of `STORE_QUOTA_BYTES`. An alarm says it before, from nine tenths of the share on. "
+        "With 1, only the quota and `STORE_MIN_FREE_BYTES` count.",
+        values=Number(least=0.01, most=1.0),
+        example=0.7,
+    ),
+    Setting(
+        "STORE_QUOTA_BYTES",
+        0,
+        "The bytes that all objects below `STORE_URI` may have together, such as the quota of a bucket; 0 means that "
+        "there is no limit. Each worker lists the store for it, with at most 1% of its time.",
+        example=10_000_000_000_000,
+    ),
+    Setting(
         "WARC_ROLL_BYTES",
         1_000_000_000,
         "Compressed size at which a WARC file is closed and the next one begins.",

@@ -74,12 +74,12 @@ class Alarms(SessionComponent):
         from webcrawl.alarms.shortages import shortages
         from webcrawl.alarms.watcher import LOOK_SECONDS
 
-        stores, machine = self._session.stores, socket.gethostname()
+        stores, machine, use = self._session.stores, socket.gethostname(), self._session.store_use
         while True:
             with suppress(*UNAVAILABLE):
                 try:
                     await watcher.look()
-                    for notice in await asyncio.to_thread(shortages, stores, machine, self._about):
+                    for notice in await asyncio.to_thread(shortages, stores, machine, self._about, use):
                         await self._post.put(notice)
                 except StoreError as error:
                     logger.warning("Notifications wait for the metadata database: %s", error)

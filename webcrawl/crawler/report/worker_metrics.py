@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from webcrawl.config.memory import child_memory
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.crawler.session import Session, SessionComponent
-from webcrawl.documents.disk import occupied
+from webcrawl.documents.disk import DiskSpace, occupied
 from webcrawl.frontier import SAMPLE
 from webcrawl.metrics.crawl import lease_ages
 from webcrawl.metrics.families import WORKER, Family, MetricSample, gauges, samples
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     # slow to import, and Scrapy imports extensions that are off too
     from webcrawl.metrics.exposition import Exposition
     from webcrawl.metrics.server import MetricsServer
+    from webcrawl.stores.store_use import StoreUse
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,13 @@ GAUGES = gauges(
     ("spool_limit_bytes", "`STORE_SPOOL_MAX_BYTES`; 0 without a limit"),
     ("disk_least_free_bytes", "`STORE_MIN_FREE_BYTES`, below which the worker holds"),
     ("disk_free_bytes", "free space on the disk of `DATA_DIR`"),
+    ("disk_used_ratio", "used share of the disk of `DATA_DIR`, from 0 to 1, as `df` counts"),
+    ("disk_limit_ratio", "`STORE_MAX_SHARE`, from which on the worker holds; 1 without a limit"),
+    ("store_bytes", "objects below `STORE_URI` at the last listing; 0 without `STORE_QUOTA_BYTES`"),
+    (
+        "store_limit_bytes",
+        "`STORE_MAX_SHARE` of `STORE_QUOTA_BYTES`, from which on the worker holds; 0 without a quota",
+    ),
     (
         "child_memory_bytes",
         "resident memory of the worker's child processes: HTML, documents, browser, embedded engine",
@@ -113,14 +120,18 @@ def worker_samples(session: Session, tasks: Tasks) -> list[MetricSample]:
     ]
 
 
-def disk_samples(stores: StoreConfig) -> list[MetricSample]:
-    """Returns the metrics of the disk and of child processes; may block."""
-    spool, disk = stores.data_dir / "spool", os.statvfs(stores.data_dir)
-    values = {
+def disk_samples(stores: StoreConfig, use: StoreUse | None = None) -> list[MetricSample]:
+    """Returns the metrics of the disk, of the store's quota and of child processes; may block."""
+    spool, disk = stores.data_dir / "spool", DiskSpace.of(stores.data_dir)
+    values: dict[str, float] = {
         "spool_bytes": sum(map(occupied, [spool, *spool.rglob("*/")])) if spool.is_dir() else 0,
         "spool_limit_bytes": stores.spool_max,
         "disk_least_free_bytes": stores.min_free,
-        "disk_free_bytes": disk.f_bavail * disk.f_frsize,
+        "disk_free_bytes": disk.free,
+        "disk_used_ratio": disk.used_share,
+        "disk_limit_ratio": stores.max_share,
+        "store_bytes": (use and use.used) or 0,
+        "store_limit_bytes": stores.max_share * stores.quota,
     }
     memory = child_memory()
     return samples(GAUGES, [*values.items(), *([] if memory is None else [("child_memory_bytes", memory)])])
@@ -189,6 +200,6 @@ class MetricsPort(SessionComponent):
         from webcrawl.metrics.exposition import exposition
 
         samples = worker_samples(self._session, tasks_of(self._crawler))
-        samples += await asyncio.to_thread(disk_samples, self._session.stores)
+        samples += await asyncio.to_thread(disk_samples, self._session.stores, self._session.store_use)
         more = prometheus_client().ProcessCollector(registry=None).collect()
         return exposition({self._session.connection.keys.crawl: samples}, more, accept)

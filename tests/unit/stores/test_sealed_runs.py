@@ -1,0 +1,192 @@
+"""Sealed runs of the index of duplicates, compared with an exhaustive search."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from webcrawl.errors import StoreError
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.sealed.merging import GROWTH, merge_runs, to_merge
+from webcrawl.stores.sealed.runs import SealedRun, payload_line, store_run, url_number, write_run
+from webcrawl.stores.sealed.tables import NumberSorter, SortedTable, TableWriter
+
+Texts = Sequence[tuple[str, int]]
+NONE = np.empty(0, np.uint64)
+_numbers = itertools.count()
+
+
+def numbers(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.array(values, np.uint64)
+
+
+def sealed(
+    folder: Path, texts: Texts, payloads: Sequence[bytes] = (), outdated: Sequence[str] = ()
+) -> SealedRun:
+    """Writes a run with these texts and lines of payloads into a store, and opens it."""
+    name, texts = f"run{next(_numbers)}", sorted(texts, key=lambda text: text[1])
+    files = folder / "files" / name
+    files.mkdir(parents=True)
+    sorted_texts = numbers([simhash for _, simhash in texts]), [url.encode() for url, _ in texts]
+    write_run(
+        files,
+        [sorted_texts],
+        [sorted(payloads)],
+        (len(texts), len(payloads)),
+        numbers([url_number(url.encode()) for url in outdated]),
+    )
+    return stored(folder, files)
+
+
+def merged(folder: Path, runs: Sequence[SealedRun], *, is_oldest: bool = True) -> SealedRun:
+    files = folder / "files" / f"run{next(_numbers)}"
+    files.mkdir()
+    merge_runs(runs, files, is_oldest=is_oldest)
+    return stored(folder, files)
+
+
+def stored(folder: Path, files: Path) -> SealedRun:
+    store = FolderStore((folder / "store").as_uri())
+    store_run(store, files.name, files)
+    return SealedRun(store, files.name, folder / "copies")
+
+
+def near(run: SealedRun, simhash: int, distance: int) -> set[tuple[str, int]]:
+    return {(text.url.decode(), text.bits) for text in run.near(numbers([simhash]), distance)}
+
+
+def expected(texts: Texts, simhash: int, distance: int) -> set[tuple[str, int]]:
+    return {(url, bits) for url, other in texts if (bits := (other ^ simhash).bit_count()) <= distance}
+
+
+CENTRES = st.sampled_from([0, 2**64 - 1, 0xFFFF_FFFF_0000_0000, 0x0123_4567_89AB_CDEF])
+CROWDED = st.builds(
+    lambda centre, bits: centre ^ sum(1 << bit for bit in bits),
+    CENTRES,
+    st.sets(st.integers(0, 63), max_size=8),
+)
+SIMHASHES = CROWDED | st.integers(0, 2**64 - 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(SIMHASHES, max_size=60), st.lists(SIMHASHES, min_size=1, max_size=10), st.integers(0, 5))
+def test_a_run_has_all_near_texts(
+    tmp_path_factory: pytest.TempPathFactory, simhashes: list[int], wanted: list[int], distance: int
+) -> None:
+    texts = [(f"u{number}", simhash) for number, simhash in enumerate(simhashes)]
+    run = sealed(tmp_path_factory.mktemp("run"), texts)
+    replies = run.near(numbers(wanted), distance)
+    for query, simhash in enumerate(wanted):
+        answers = {(text.url.decode(), text.bits) for text in replies if text.query == query}
+        assert answers == expected(texts, simhash, distance)
+
+
+def test_recall_is_complete_at_distance_3_also_after_merges(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    texts = [(f"u{number}", chance.getrandbits(64)) for number in range(4_000)]
+    # a crowd with the same half, which no list bounds
+    texts += [(f"c{number}", 7 << 32 | chance.getrandbits(32)) for number in range(2_000)]
+    chance.shuffle(texts)
+    parts = [sealed(tmp_path, texts[start::3]) for start in range(3)]
+    together = merged(tmp_path, parts)
+    assert together.texts == len(texts)
+    for url, simhash in chance.sample(texts, 300):
+        for bits in range(4):
+            flips = chance.sample(range(64), bits)
+            query = simhash ^ sum(1 << bit for bit in flips)
+            wanted = expected(texts, query, 3)
+            assert (url, bits) in wanted
+            assert near(together, query, 3) == wanted
+            assert set().union(*(near(part, query, 3) for part in parts)) == wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(SIMHASHES, max_size=300), st.sampled_from([57, 16, 10]), st.lists(SIMHASHES, max_size=20))
+def test_a_table_has_the_numbers_that_were_written(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int], most_lower: int, wanted: list[int]
+) -> None:
+    path = tmp_path_factory.mktemp("table") / "table"
+    writer, ascending = TableWriter(path, len(values), most_lower), np.sort(numbers(values))
+    for start in range(0, len(values), 7):
+        writer.add(ascending[start : start + 7])
+    table = SortedTable(path, writer.close())
+    dropped = np.uint64(table.shape.dropped)
+    kept, queries = ascending >> dropped << dropped, numbers([*wanted, *values])
+    assert table.numbers(0, len(table)).tolist() == kept.tolist()
+    starts, stops = table.ranges(queries, 64)
+    queries = queries >> dropped << dropped
+    assert starts.tolist() == np.searchsorted(kept, queries, "left").tolist()
+    assert stops.tolist() == np.searchsorted(kept, queries, "right").tolist()
+
+
+def test_a_merge_keeps_the_newest_payload_and_drops_outdated_texts(tmp_path: Path) -> None:
+    one, two = b"1" * 20, b"2" * 20
+    before, after = 0xFF, 0xFF << 40
+    old = sealed(tmp_path, [("a", 0), ("b", before)], [payload_line(one, b"1.5 a")])
+    payloads = [payload_line(one, b"2.5 a text/html"), payload_line(two, b"2 b")]
+    new = sealed(tmp_path, [("b", after)], payloads, ["b"])
+    assert new.supersedes(b"b")
+    assert not new.supersedes(b"a")
+    for is_oldest in (False, True):
+        run = merged(tmp_path, [old, new], is_oldest=is_oldest)
+        assert near(run, 1, 3) == {("a", 1)}
+        assert near(run, before, 3) == set()
+        assert near(run, after, 3) == {("b", 0)}
+        assert run.payload_firsts([two, b"3" * 20, one]) == {0: b"2 b", 2: b"2.5 a text/html"}
+        assert run.supersedes(b"b") is not is_oldest
+
+
+def test_a_run_knows_the_urls_of_its_texts(tmp_path: Path) -> None:
+    urls = [f"http://a.test/{number}" for number in range(2_000)]
+    run = sealed(tmp_path, [(url, number << 40) for number, url in enumerate(urls)])
+    assert run.may_have(numbers([url_number(url.encode()) for url in urls])).all()
+    others = numbers([url_number(f"http://b.test/{number}".encode()) for number in range(2_000)])
+    assert run.may_have(others).mean() < 0.05
+
+
+def test_an_empty_run_has_nothing(tmp_path: Path) -> None:
+    run = sealed(tmp_path, [])
+    assert not run.near(numbers([0, 5]), 3)
+    assert not run.payload_firsts([b"x" * 20])
+    assert merged(tmp_path, [run, sealed(tmp_path, [("a", 5)])]).texts == 1
+
+
+def test_a_damaged_run_is_named(tmp_path: Path) -> None:
+    run = sealed(tmp_path, [("a", 5)])
+    store = FolderStore((tmp_path / "store").as_uri())
+    store.put(f"{run.name}/text_names", b"no block")
+    with pytest.raises(StoreError, match="damaged"):
+        near(run, 5, 3)
+    store.put(f"{run.name}/texts", b"short")
+    with pytest.raises(StoreError, match=f"{run.name} is damaged"):
+        SealedRun(store, run.name, tmp_path / "copies")
+
+
+def test_runs_are_merged_when_the_newer_ones_have_an_eighth() -> None:
+    sizes: list[int] = []
+    written = 0
+    for _ in range(3_000):
+        sizes.append(1)
+        if newest := to_merge(sizes):
+            written += sum(sizes[-newest:])
+            sizes[-newest:] = [sum(sizes[-newest:])]
+        assert all(size >= GROWTH * sum(sizes[at + 1 :]) for at, size in enumerate(sizes[:-1]))
+    assert sum(sizes) == 3_000
+    assert len(sizes) <= 5
+    assert written < 3_000 * 30, "how often an entry is written"
+    assert to_merge([2**32 - 1, 2**30]) == 0, "too many for a table"
+
+
+def test_more_numbers_are_sorted_than_fit_into_memory(tmp_path: Path) -> None:
+    values = [random.Random(number).getrandbits(64) for number in range(1_000)]
+    sorter = NumberSorter(tmp_path, "numbers")
+    for start in range(0, 1_000, 90):
+        sorter.add(numbers(values[start : start + 90]))
+    assert np.concatenate(list(sorter.sorted())).tolist() == sorted(values)
+    assert not list(tmp_path.iterdir())

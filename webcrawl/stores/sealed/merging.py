@@ -1,0 +1,86 @@
+"""Merges sealed runs into one, with memory for a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from webcrawl.stores.sealed.runs import SealedRun, SortedTexts, url_number, write_run
+from webcrawl.stores.sealed.tables import MOST, Numbers
+
+_LINES_AT_ONCE = 1 << 17
+GROWTH = 8
+"""A run is merged with the newer ones when together they have more than an eighth of its entries."""
+
+
+def to_merge(sizes: Sequence[int]) -> int:
+    """Returns how many of the newest runs to merge, given the entries of all, the oldest first; 0 for none.
+
+    So each run has at least eight times the entries of all newer ones, and n entries are in about log8(n) runs
+    (the logarithmic method of Bentley and Saxe 1980).
+    """
+    newer, merged = 0, 0
+    for number, size in enumerate(reversed(sizes), 1):
+        if newer + size >= MOST:
+            break
+        if newer and newer * GROWTH > size:
+            merged = number
+        newer += size
+    return merged
+
+
+def merge_runs(runs: Sequence[SealedRun], folder: Path, *, is_oldest: bool) -> None:
+    """Writes the files of a run with the entries of `runs`, the oldest first, which must follow each other.
+
+    `is_oldest`: there is no older run, so no text of one is outdated.
+    """
+    texts, payloads = sum(run.texts for run in runs), sum(run.payloads for run in runs)
+    outdated = np.unique(np.concatenate([run.superseded for run in runs]))
+    write_run(
+        folder,
+        _merged_texts(runs, _bounds(texts)),
+        _merged_payloads(runs, _bounds(payloads)),
+        (texts, payloads),
+        outdated[:0] if is_oldest else outdated,
+    )
+
+
+def _bounds(entries: int) -> Numbers:
+    """Returns where parts of about `_LINES_AT_ONCE` of so many entries begin."""
+    bits = max(0, (entries // _LINES_AT_ONCE).bit_length())
+    return np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(1, np.uint64)
+
+
+def _merged_texts(runs: Sequence[SealedRun], bounds: Numbers) -> Iterator[SortedTexts]:
+    for parts in zip(*(run.sorted_texts(bounds) for run in runs), strict=True):
+        kept = [
+            _current(simhashes, lines, [newer for newer in runs[number + 1 :] if len(newer.superseded)])
+            for number, (simhashes, lines) in enumerate(parts)
+        ]
+        simhashes = np.concatenate([part[0] for part in kept])
+        lines = [line for part in kept for line in part[1]]
+        order = np.argsort(simhashes, kind="stable")
+        yield simhashes[order], [lines[number] for number in order.tolist()]
+
+
+def _current(simhashes: Numbers, lines: list[bytes], newer: Sequence[SealedRun]) -> SortedTexts:
+    """Returns the texts that are not outdated by a newer run."""
+    if not newer:
+        return simhashes, lines
+    numbers = np.fromiter(map(url_number, lines), np.uint64, len(lines))
+    current = np.ones(len(lines), np.bool_)
+    for run in newer:
+        current &= ~np.isin(numbers, run.superseded)
+    return simhashes[current], [lines[number] for number in np.flatnonzero(current).tolist()]
+
+
+def _merged_payloads(runs: Sequence[SealedRun], bounds: Numbers) -> Iterator[list[bytes]]:
+    """Yields the lines of all payloads in order; of a payload in several runs, that of the newest."""
+    for parts in zip(*(run.payload_lines(bounds) for run in runs), strict=True):
+        if len(parts) == 1:
+            yield parts[0]
+            continue
+        newest = {line.partition(b" ")[0]: line for lines in parts for line in lines}
+        yield sorted(newest.values())

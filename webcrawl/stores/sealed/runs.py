@@ -1,0 +1,339 @@
+"""Sealed runs: immutable sets of first texts and first payloads, as objects of a store.
+
+A near SimHash differs in at most half of the allowed bits in one of its halves. So a run has its SimHashes twice,
+sorted by their first and by their second half, and a look-up tries all halves that differ in so few bits (multi-index
+hashing: Norouzi, Punjani and Fleet 2012; for distance 3, two tables and 66 probes). Four tables by blocks of 16 bits,
+as in Manku, Jain and Das Sarma (2007), would compare n / 2**14 texts.
+
+The names, lines in the order of the first and of the third table, stay in the store: they are read for duplicates only.
+
+    texts, rotated    SimHashes by their first and by their second half
+    digests           the beginning of the digests of payloads
+    urls              the beginning of the hashes of the URLs of texts
+    superseded        hashes of URLs whose texts in older runs are outdated, 8 bytes each
+    text_names        URLs, in compressed blocks; text_blocks has their offsets
+    payload_names     digest, time, URL and reading, in compressed blocks; payload_blocks has their offsets
+    run.json          the shapes of the tables
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from webcrawl.errors import StoreError
+from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.sealed.tables import (
+    Numbers,
+    NumberSorter,
+    Positions,
+    SortedTable,
+    TableShape,
+    TableWriter,
+)
+
+TABLES = {"texts": 57, "rotated": 57, "digests": 16, "urls": 10}
+"""The tables, and how many of the lower bits of their numbers they keep at most."""
+CACHED = (*TABLES, "superseded", "text_blocks", "payload_blocks")
+"""The objects of a run of which each machine has a copy."""
+_OTHERS = ("text_names", "payload_names")
+_FORMAT = 1
+_LINES = 256
+_CACHED_BLOCKS = 256
+_CANDIDATES_AT_ONCE = 1 << 20
+DIGEST = 12
+"""The bytes by which digests are compared: among 15 billion, two are equal with a probability of 1 to 700 million."""
+
+SortedTexts = tuple[Numbers, list[bytes]]
+"""SimHashes in ascending order, and the URL of each."""
+
+
+class NearText(NamedTuple):
+    """A text of a run that is near to a text: the number of that text, the bits in which they differ, URL, SimHash."""
+
+    query: int
+    bits: int
+    url: bytes
+    simhash: int
+
+
+def rotated(simhashes: Numbers) -> Numbers:
+    """Returns SimHashes with their halves exchanged."""
+    return simhashes << np.uint64(32) | simhashes >> np.uint64(32)
+
+
+def url_number(url: bytes) -> int:
+    """Returns the hash of a URL, 64 bits."""
+    return xxhash.xxh3_64_intdigest(url)
+
+
+def digest_number(digest: bytes) -> int:
+    """Returns the first 64 bits of a digest."""
+    return int.from_bytes(digest[:8].ljust(8, b"\0"), "big")
+
+
+def payload_line(digest: bytes, first: bytes) -> bytes:
+    """Returns the line of a payload; `first` has time, URL and reading."""
+    return digest[:DIGEST].hex().encode() + b" " + first
+
+
+class _NamesWriter:
+    """Writes lines in compressed blocks."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._file = (folder / f"{kind}_names").open("wb")
+        self._blocks = folder / f"{kind}_blocks"
+        self._offsets = [0]
+        self._lines: list[bytes] = []
+
+    def add(self, lines: Sequence[bytes]) -> None:
+        self._lines += lines
+        whole = len(self._lines) // _LINES * _LINES
+        for start in range(0, whole, _LINES):
+            self._write(self._lines[start : start + _LINES])
+        del self._lines[:whole]
+
+    def _write(self, lines: Sequence[bytes]) -> None:
+        block = zlib.compress(b"\n".join(lines), 4)
+        self._file.write(block)
+        self._offsets.append(self._offsets[-1] + len(block))
+
+    def close(self) -> None:
+        if self._lines:
+            self._write(self._lines)
+        self._file.close()
+        self._blocks.write_bytes(np.array(self._offsets, "<u8").tobytes())
+
+
+def write_run(
+    folder: Path,
+    texts: Iterable[SortedTexts],
+    payloads: Iterable[list[bytes]],
+    most: tuple[int, int],
+    superseded: Numbers,
+) -> None:
+    """Writes the files of a run into a folder; `most` bounds the number of texts and of payloads.
+
+    The texts come in ascending order of their SimHashes, the lines of payloads in ascending order.
+    """
+    counts = {"texts": most[0], "rotated": most[0], "digests": most[1], "urls": most[0]}
+    writers = {name: TableWriter(folder / name, counts[name], bits) for name, bits in TABLES.items()}
+    halves, urls = NumberSorter(folder, "rotated"), NumberSorter(folder, "urls")
+    names = _NamesWriter(folder, "text")
+    for simhashes, lines in texts:
+        writers["texts"].add(simhashes)
+        halves.add(rotated(simhashes))
+        urls.add(np.fromiter(map(url_number, lines), np.uint64, len(lines)))
+        names.add(lines)
+    names.close()
+    for name, sorter in (("rotated", halves), ("urls", urls)):
+        for numbers in sorter.sorted():
+            writers[name].add(numbers)
+    names = _NamesWriter(folder, "payload")
+    for lines in payloads:
+        digests = (digest_number(bytes.fromhex(line[: line.index(b" ")].decode())) for line in lines)
+        writers["digests"].add(np.fromiter(digests, np.uint64, len(lines)))
+        names.add(lines)
+    names.close()
+    (folder / "superseded").write_bytes(np.unique(superseded).astype("<u8").tobytes())
+    shapes = {name: writer.close() for name, writer in writers.items()}
+    tables = {name: [shape.count, shape.upper, shape.lower] for name, shape in shapes.items()}
+    (folder / "run.json").write_text(json.dumps({"format": _FORMAT, "tables": tables}))
+
+
+def store_run(store: ObjectStore, name: str, folder: Path) -> None:
+    """Stores the files that `write_run` wrote; "run.json" comes last, so a run that has it is complete."""
+    for file in (*CACHED, *_OTHERS, "run.json"):
+        store.put_file(f"{name}/{file}", folder / file)
+
+
+def _copy(store: ObjectStore, name: str, folder: Path) -> Path:
+    """Returns the path of a complete local copy of an object, or of the object if the store is a folder."""
+    path = folder / name
+    if path.exists():
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="copy-", dir=folder) as unfinished:
+        copy = store.fetch(name, Path(unfinished))
+        if not copy.is_relative_to(unfinished):
+            return copy
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return copy.replace(path)
+
+
+class _Names:
+    """The lines of a run, read from the store in blocks, of which the last used ones are kept."""
+
+    def __init__(self, read: Callable[[int, int], bytes], offsets: Path) -> None:
+        self._read = read
+        self._offsets = np.memmap(offsets, "<u8", "r")
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def line(self, position: int) -> bytes:
+        block, number = divmod(position, _LINES)
+        return self.block(block)[number]
+
+    def block(self, block: int) -> list[bytes]:
+        with self._lock:
+            if block in self._kept:
+                self._kept.move_to_end(block)
+                return self._kept[block].split(b"\n")
+        start, stop = (int(self._offsets[block + after]) for after in (0, 1))
+        try:
+            lines = zlib.decompress(self._read(start, stop - start))
+        except zlib.error as error:
+            raise StoreError(f"a block of names is damaged: {error}") from error
+        with self._lock:
+            self._kept[block] = lines
+            if len(self._kept) > _CACHED_BLOCKS:
+                self._kept.popitem(last=False)
+        return lines.split(b"\n")
+
+    def lines(self, start: int, stop: int) -> list[bytes]:
+        """Returns lines from one position to another, without keeping their blocks."""
+        lines: list[bytes] = []
+        first = start // _LINES
+        for block in range(first, -(-stop // _LINES)):
+            lines += self.block(block)
+        return lines[start - first * _LINES : stop - first * _LINES]
+
+
+class SealedRun:
+    """A run of which this machine has copies of the tables. Methods block, and raise StoreError."""
+
+    def __init__(self, store: ObjectStore, name: str, folder: Path) -> None:
+        """Copies the tables into `folder`, unless it has them; raises StoreError for a damaged or missing run."""
+        self.name = name
+        paths = {file: _copy(store, f"{name}/{file}", folder) for file in (*CACHED, "run.json")}
+        try:
+            described: dict[str, Any] = json.loads(paths["run.json"].read_bytes())
+            if described["format"] != _FORMAT:
+                raise ValueError(f"its format is {described['format']}, not {_FORMAT}")
+            self._tables = {
+                table: SortedTable(paths[table], TableShape(*described["tables"][table])) for table in TABLES
+            }
+        except (ValueError, LookupError, TypeError) as error:
+            raise StoreError(f"{store.uri(name)} is damaged: {error}") from error
+        self._superseded = np.fromfile(paths["superseded"], "<u8")
+        self._text_names, self._payload_names = (
+            _Names(partial(store.read, f"{name}/{kind}_names"), paths[f"{kind}_blocks"])
+            for kind in ("text", "payload")
+        )
+
+    @property
+    def texts(self) -> int:
+        return len(self._tables["texts"])
+
+    @property
+    def payloads(self) -> int:
+        return len(self._tables["digests"])
+
+    @property
+    def superseded(self) -> Numbers:
+        """The hashes of URLs whose texts in older runs are outdated, in ascending order."""
+        return self._superseded
+
+    def near(self, simhashes: Numbers, distance: int) -> list[NearText]:
+        """Returns all texts within `distance` bits of each of these."""
+        ranks: dict[tuple[int, int], int] = {}
+        texts = self._tables["texts"]
+        for query, number in self._near_numbers(texts, simhashes, distance):
+            ranks[query, number] = (number ^ int(simhashes[query])).bit_count()
+        for query, half in self._near_numbers(self._tables["rotated"], rotated(simhashes), distance):
+            number = half >> 32 | (half & 0xFFFF_FFFF) << 32
+            ranks[query, number] = (number ^ int(simhashes[query])).bit_count()
+        near: list[NearText] = []
+        for (query, number), bits in ranks.items():
+            [start], [stop] = texts.ranges(np.array([number], np.uint64), 64)
+            near += [
+                NearText(query, bits, self._text_names.line(position), number)
+                for position in range(start, stop)
+            ]
+        return near
+
+    @staticmethod
+    def _near_numbers(table: SortedTable, numbers: Numbers, distance: int) -> Iterable[tuple[int, int]]:
+        """Yields the numbers of a table within `distance` that have at most half of these bits in the first half."""
+        masks = _masks(distance // 2)
+        probes = (numbers[:, None] ^ masks).ravel()
+        starts, stops = table.ranges(probes, 32)
+        filled = np.flatnonzero(starts < stops)
+        ends = np.cumsum(stops[filled] - starts[filled])
+        while len(filled):
+            # at least one range, however long
+            some = max(1, int(np.searchsorted(ends, _CANDIDATES_AT_ONCE, "right")))
+            chosen, filled = filled[:some], filled[some:]
+            ends = ends[some:] - ends[some - 1]
+            counts = stops[chosen] - starts[chosen]
+            positions = _ranges(starts[chosen], counts)
+            candidates = table.at(positions, np.repeat(probes[chosen], counts))
+            queries = np.repeat(chosen // len(masks), counts)
+            is_near = np.bitwise_count(candidates ^ numbers[queries]) <= distance
+            yield from zip(queries[is_near].tolist(), candidates[is_near].tolist(), strict=True)
+
+    def payload_firsts(self, digests: Sequence[bytes]) -> dict[int, bytes]:
+        """Returns time, URL and reading of the payloads that the run has, by their number in `digests`."""
+        table = self._tables["digests"]
+        numbers = np.fromiter(map(digest_number, digests), np.uint64, len(digests))
+        starts, stops = table.ranges(numbers, 64)
+        firsts: dict[int, bytes] = {}
+        for number in np.flatnonzero(starts < stops).tolist():
+            key = payload_line(digests[number], b"")
+            for position in range(starts[number], stops[number]):
+                if (line := self._payload_names.line(position)).startswith(key):
+                    firsts[number] = line[len(key) :]
+        return firsts
+
+    def may_have(self, urls: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Returns for hashes of URLs whether the run may have a text of that URL; 1 % of those without one get True."""
+        starts, stops = self._tables["urls"].ranges(urls, 64)
+        return starts < stops
+
+    def supersedes(self, url: bytes) -> bool:
+        """Returns whether the texts of a URL in older runs are outdated."""
+        number = np.uint64(url_number(url))
+        at = int(np.searchsorted(self._superseded, number))
+        return at < len(self._superseded) and bool(self._superseded[at] == number)
+
+    def sorted_texts(self, bounds: Numbers) -> Iterable[SortedTexts]:
+        """Yields the texts from each bound to the next; the first bound is 0."""
+        table = self._tables["texts"]
+        starts = [*table.starts(bounds).tolist(), self.texts]
+        for start, stop in zip(starts, starts[1:], strict=False):
+            yield table.numbers(start, stop), self._text_names.lines(start, stop)
+
+    def payload_lines(self, bounds: Numbers) -> Iterable[list[bytes]]:
+        """Yields the lines of payloads whose digests are from each bound to the next; the first bound is 0."""
+        starts = [*self._tables["digests"].starts(bounds).tolist(), self.payloads]
+        for start, stop in zip(starts, starts[1:], strict=False):
+            yield self._payload_names.lines(start, stop)
+
+
+def _masks(bits: int) -> Numbers:
+    """Returns all numbers with at most `bits` bits in their upper half, and none below."""
+    return np.array(
+        [
+            sum(1 << 32 + bit for bit in chosen)
+            for many in range(bits + 1)
+            for chosen in combinations(range(32), many)
+        ],
+        np.uint64,
+    )
+
+
+def _ranges(starts: Positions, counts: Positions) -> Positions:
+    """Returns the positions of ranges, one range after the other."""
+    offsets = np.cumsum(counts) - counts
+    return np.repeat(starts - offsets, counts) + np.arange(int(counts.sum()))

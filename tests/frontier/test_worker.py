@@ -417,3 +417,18 @@ def test_a_link_leased_ahead_does_not_wait_while_better_ones_come(
         hosts.finish_fetch(hosts[name])
     assert [url and url.level for url in taken] == expected * 2
     assert [url for url in taken if url in urls] == ([] if extra else urls)
+
+
+def test_a_lower_level_that_the_engine_has_put_first_is_its_share() -> None:
+    """The worker gives lower levels no share besides, although worse links are behind."""
+    intake = LinkIntake(cast("Frontier", None), Counter(), HostRecords(KnownPatterns(), Dust()))
+    hosts = LeasedHosts(Turns(PolitenessConfig(delay=0.0)), intake, lambda: None, low_share=0.1)
+    name, levels = "http://a.test", [3] * 8 + [6] + [3] * 9 + [6] + [3] * 11 + [4] * 9
+    urls = [LeasedURL(n, name, f"/{n}", level, 0, 0, 0, None, None) for n, level in enumerate(levels)]
+    hosts.open(Lease(name, 1, 0, None, urls), until=math.inf)
+    taken = list[int]()
+    for _ in range(30):
+        assert (url := hosts.next(time.monotonic() + 60.0, lambda: True)) is not None
+        taken.append(url.level)
+        hosts.finish_fetch(hosts[name])
+    assert [at for at, level in enumerate(taken) if level != 3] == [8, 18, 28]

@@ -133,7 +133,9 @@ class LeasedHost:
         Links of a lower level would otherwise wait here for as long as each page links to a better one.
         """
         best = self.urls[0]
-        if self.urls[-1].rank > best.rank and best.is_link:
+        if any(url.rank < best.rank for url in self.urls):
+            self.passed = 0  # the engine has put it before better ones: this is the share of lower levels
+        elif self.urls[-1].rank > best.rank and best.is_link:
             self.passed += 1
             if self.passed * low_share >= 1:
                 self.passed = 0

@@ -1,6 +1,7 @@
 """Puts pages with similar texts into clusters, and writes these as a table; docs/guide/duplicates.md explains it.
 
-Memory: 24 bytes for each page, the texts of a row group, and what DuckDB takes. On disk: about 2 KB for each page.
+Memory: 24 bytes for each page, the texts of a row group, the pairs of the largest component (some 200 bytes each), and
+what DuckDB takes. On disk: about 2 KB for each page.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ def write_clusters(
                 workspace.add(rows)
         workspace.compare(least)
         labels = components(workspace.documents(), workspace.similar)
+        for first, second in workspace.similar_by_component(labels):
+            for document, representative in stars(zip(first.tolist(), second.tolist(), strict=True)).items():
+                labels[document] = representative
         part = ParquetPart(path, FIELDS)
         for batch in workspace.clusters(labels):
             part.write(list(_rows(batch)))
@@ -88,6 +92,33 @@ def components(documents: int, pairs: Callable[[], Iterable[Pair]]) -> NDArray[n
             labels = further
         is_changed = bool((labels != before).any())
     return labels
+
+
+def stars(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Splits a component of similar documents into stars; returns the representative of each document in `pairs`.
+
+    pairs   all pairs of similar documents of the component, the most similar ones first
+
+    Every document of a star is similar to its representative. Pairs are taken in their order. The stars of a pair are
+    joined if that stays true for one of their representatives, that of the larger star first, or for one of the pair.
+    Connected components would have neighbours of neighbours too.
+    """
+    ordered = list(pairs)
+    similar = {*ordered, *((second, first) for first, second in ordered)}
+    representative = {document: document for pair in ordered for document in pair}
+    members = {document: [document] for document in representative}
+    for pair in ordered:
+        ends = sorted({representative[each] for each in pair}, key=lambda end: (-len(members[end]), end))
+        if len(ends) == 1:
+            continue
+        union = members[ends[0]] + members[ends[1]]
+        for centre in dict.fromkeys((*ends, *sorted(pair))):
+            if all((centre, document) in similar for document in union if document != centre):
+                del members[ends[0]], members[ends[1]]
+                members[centre] = union
+                representative.update(dict.fromkeys(union, centre))
+                break
+    return representative
 
 
 def _texts(file: TableFile, crawl: str | None) -> Iterator[Any]:

@@ -6,12 +6,14 @@ bands      for each text and band: the hash of the band, and the number of the t
 documents  the last reading of each page of a crawl: document (from 0, by time of the fetch, then by URL), and the
            columns of `readings`
 pairs      pairs of documents that share a band: first, second
-similar_pairs  those whose signatures are similar
+similar_pairs  those whose signatures are similar, with their similarity
+components     for each document the first one that similar pairs connect it with
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -40,7 +42,7 @@ CREATE TABLE readings(
     number BIGINT, url TEXT, crawl TEXT, fetched_at BIGINT, read_at BIGINT, signature BLOB
 );
 CREATE TABLE bands(hash BIGINT, number BIGINT);
-CREATE TABLE similar_pairs(first BIGINT, second BIGINT);
+CREATE TABLE similar_pairs(first BIGINT, second BIGINT, similarity DOUBLE);
 """
 _DOCUMENTS = """
 CREATE TABLE documents AS
@@ -64,6 +66,10 @@ SELECT DISTINCT first, second FROM (SELECT unnest(earlier) AS first, second FROM
 _COMPARED = """
 SELECT first, second, a.signature, b.signature
 FROM pairs JOIN documents a ON a.document = first JOIN documents b ON b.document = second
+"""
+_BY_COMPONENT = """
+SELECT label, first, second FROM similar_pairs JOIN components ON document = first
+ORDER BY label, similarity DESC, second, first
 """
 _CLUSTERS = """
 SELECT page.url, page.crawl, representative.url, representative.crawl, size
@@ -120,15 +126,29 @@ class ClusterWorkspace:
         self._run(_PAIRS)
         for batch in self._batches(_COMPARED):
             first, second = (_matrix(batch.column(number)) for number in (2, 3))
-            are_similar = pyarrow().array(similarities(first, second) >= least)
-            self._insert(
-                "similar_pairs", pyarrow().Table.from_batches([batch]).select([0, 1]).filter(are_similar)
-            )
+            shares = pyarrow().array(similarities(first, second))
+            pairs = pyarrow().Table.from_batches([batch]).select([0, 1]).append_column("similarity", shares)
+            self._insert("similar_pairs", pairs.filter(pyarrow().compute.greater_equal(shares, least)))
 
     def similar(self) -> Iterator[Pair]:
         """Yields the similar pairs, first and second documents as arrays."""
         for batch in self._batches("SELECT first, second FROM similar_pairs"):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    def similar_by_component(self, labels: NDArray[np.int64]) -> Iterator[Pair]:
+        """Yields the similar pairs of each component, the most similar ones first. `labels`: those of `components`."""
+        self._add_labels("components", labels)
+        waiting: list[Any] = []
+        for batch in self._batches(_BY_COMPONENT):
+            numbers = batch.column(0).to_numpy()
+            starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+            for start, end in pairwise(starts):
+                if waiting and waiting[-1].column(0)[0] != batch.column(0)[start]:
+                    yield _joined(waiting)
+                    waiting = []
+                waiting.append(batch.slice(start, end - start))
+        if waiting:
+            yield _joined(waiting)
 
     def documents(self) -> int:
         """Returns the number of documents, after `compare` has begun."""
@@ -137,12 +157,14 @@ class ClusterWorkspace:
     def clusters(self, labels: NDArray[np.int64]) -> Iterator[Any]:
         """Yields record batches: URL and crawl of a document, those of its representative, and the cluster's size.
 
-        `labels`: for each document the first document of its cluster.
+        `labels`: for each document the representative of its cluster.
         """
-        documents = np.arange(len(labels))
-        self._run("CREATE TABLE labels(document BIGINT, label BIGINT)")
-        self._insert("labels", pyarrow().table({"document": documents, "label": labels}))
+        self._add_labels("labels", labels)
         yield from self._batches(_CLUSTERS)
+
+    def _add_labels(self, table: str, labels: NDArray[np.int64]) -> None:
+        self._run(f"CREATE TABLE {table}(document BIGINT, label BIGINT)")
+        self._insert(table, pyarrow().table({"document": np.arange(len(labels)), "label": labels}))
 
     def _insert(self, table: str, rows: Any) -> None:
         self._connection.register("added", rows)
@@ -167,6 +189,13 @@ class ClusterWorkspace:
 
     def _failed(self, error: Exception) -> StoreError:
         return StoreError(f"clusters cannot be computed: {brief(error)}")
+
+
+def _joined(batches: Sequence[Any]) -> Pair:
+    first, second = (
+        np.concatenate([batch.column(number).to_numpy() for batch in batches]) for number in (1, 2)
+    )
+    return first, second
 
 
 def _matrix(column: Any) -> NDArray[np.uint32]:

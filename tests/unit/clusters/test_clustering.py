@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crawls import scrapy
-from webcrawl.clusters.clustering import FIELDS, components, write_clusters
+from webcrawl.clusters.clustering import FIELDS, components, stars, write_clusters
 from webcrawl.clusters.minhash import HASHES, bands, signatures, similarities
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.parts import NOT_NULL
@@ -66,13 +66,15 @@ PAGES = [
 ]
 
 
-def test_changed_copies_and_halves_are_in_the_cluster_of_the_page_that_was_first(tmp_path: Path) -> None:
+def test_changed_copies_and_halves_are_in_the_cluster_of_the_page_that_both_are_similar_to(
+    tmp_path: Path,
+) -> None:
     table = clusters(tmp_path, PAGES)
     assert [(line["url"][-1], line["size"], line["representative"][-1]) for line in table] == [
-        *[("1", 3, "2"), ("3", 3, "2"), ("4", 1, "4"), ("5", 1, "5"), ("6", 1, "6"), ("7", 1, "7")],
-        ("2", 3, "2"),
+        *[("1", 3, "1"), ("3", 3, "1"), ("4", 1, "4"), ("5", 1, "5"), ("6", 1, "6"), ("7", 1, "7")],
+        ("2", 3, "1"),
     ]
-    assert [line["url"][-1] for line in table if not line["is_representative"]] == ["1", "3"]
+    assert [line["url"][-1] for line in table if not line["is_representative"]] == ["3", "2"]
     assert len({line["cluster_id"] for line in table}) == 5
     assert table[-1]["host"] == "example.b:8080"
     assert all(-(2**63) <= line["cluster_id"] < 2**63 for line in table)
@@ -149,6 +151,23 @@ def test_components_are_what_pairs_connect(graph: tuple[int, list[tuple[int, int
             yield np.array(first), np.array(second)
 
     assert components(size, pairs).tolist() == [min(group) for group in groups]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 11)] * 2).filter(lambda pair: pair[0] < pair[1]), unique=True))
+def test_each_document_of_a_star_is_similar_to_its_representative(pairs: list[tuple[int, int]]) -> None:
+    representatives = stars(pairs)
+    assert representatives.keys() == {document for pair in pairs for document in pair}
+    for document, representative in representatives.items():
+        assert document == representative or tuple(sorted((document, representative))) in pairs
+        assert representatives[representative] == representative
+    if pairs:  # the most similar documents are together
+        assert len({representatives[document] for document in pairs[0]}) == 1
+
+
+def test_a_chain_of_similar_documents_is_cut_where_the_similarity_is_least() -> None:
+    assert stars([(0, 1), (1, 2), (3, 4), (2, 3)]) == {0: 1, 1: 1, 2: 1, 3: 3, 4: 3}
+    assert stars([(0, 3), (1, 3), (2, 3)]) == dict.fromkeys(range(4), 3)
 
 
 def test_signatures_estimate_the_share_of_common_phrases() -> None:

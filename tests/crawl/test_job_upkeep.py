@@ -17,11 +17,12 @@ from webcrawl.alarms.stuck import StuckPages
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.files import load_manifest
+from webcrawl.frontier.checkpoint.periodic import complete
 from webcrawl.jobs.definition import Keep
 from webcrawl.jobs.records import Iteration, IterationCounts, finish_reason
 from webcrawl.jobs.retention import Retention, expired
 from webcrawl.jobs.store import JobStore
-from webcrawl.jobs.sweeper import CheckpointKeeper, complete
+from webcrawl.jobs.sweeper import CheckpointKeeper
 from webcrawl.jobs.watching import Watching
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.registry import open_store

@@ -5,6 +5,7 @@ No problem is in two alarms, and related problems share an alarm:
 - Workers that died within the same ten seconds share an alarm, ten seconds after the last death.
 - Hosts that were given up, and stuck pages of a kind, have an alarm when their number has doubled since the last alarm:
   the first after 30 seconds, the next after ten minutes at the earliest. So n hosts cause at most log2(n) + 1 alarms.
+- Checkpoints that cannot be written have one alarm until the next one is written.
 - A crawl without a fetch has one alarm until the next fetch. An error surge, or a hold, has one alarm until it ends.
 """
 
@@ -23,6 +24,8 @@ STALLED_SECONDS = 600.0
 LOST_SECONDS = 10.0
 """Workers that died in the same period of this length share an alarm. Until the end of the period they may return."""
 HOLDING_SECONDS = 30.0
+CHECKPOINT_SECONDS = 300.0
+"""A checkpoint that cannot be written for this time, or for half of CHECKPOINT_EVERY, is told."""
 FIRST_SECONDS, NEXT_SECONDS = 30.0, 600.0
 """The delay of the first alarm about a growing number, and the least time until the next alarm."""
 UNSEEN_SECONDS = 60.0
@@ -57,6 +60,7 @@ def judge(state: WatcherState, reading: CrawlReading) -> tuple[WatcherState, lis
     errors, surge = judge_errors(state.errors, reading)
     hosts, given_up = _judge_hosts(state.hosts, reading)
     holding, stores = _judge_holding(state.holding, reading)
+    failing, checkpoint = _judge_checkpoint(state.checkpoint, reading)
     stuck, refused = _judge_stuck(state.stuck, reading)
     first_seen = {} if unseen else state.lost
     lost = {worker: first_seen.get(worker, reading.now) for worker in reading.lost}
@@ -68,9 +72,10 @@ def judge(state: WatcherState, reading: CrawlReading) -> tuple[WatcherState, lis
         surge and _surge_alarm(surge),
         given_up,
         stores,
+        checkpoint,
         *refused,
     ]
-    after = WatcherState(reading.now, progress, errors, hosts, holding, stuck, lost)
+    after = WatcherState(reading.now, progress, errors, hosts, holding, failing, stuck, lost)
     return after, [alarm for alarm in alarms if alarm]
 
 
@@ -125,6 +130,22 @@ def _judge_holding(holding: Holding, reading: CrawlReading) -> tuple[Holding, Al
         [f"{workers} fetch nothing, because their stores accept no more. Nothing is lost.", *reasons]
     )
     return Holding(since, True), Alarm("STORES", f"holding {since:.0f}", f"{workers} hold", text)
+
+
+def _judge_checkpoint(notified: float, reading: CrawlReading) -> tuple[float, Alarm | None]:
+    """Returns since when the failure lasts about which there was an alarm, 0 for none, and the alarm that is due."""
+    state = reading.checkpoint
+    if state is None or not state.failed:
+        return 0.0, None
+    if notified == state.failed or reading.now - state.failed < min(CHECKPOINT_SECONDS, state.every / 2):
+        return notified, None
+    last = (
+        f"The last one is {state.age(reading.now) / 3600:.1f} hours old: {state.uri}"
+        if state.at
+        else "There is none."
+    )
+    text = f"{state.error}\n{last}\nThe workers try again each minute."
+    return state.failed, Alarm("CHECKPOINT", f"{state.failed:.0f}", "no checkpoint can be written", text)
 
 
 def _judge_stuck(

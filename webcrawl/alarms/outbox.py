@@ -26,7 +26,8 @@ class Notice:
     """A notification.
 
     key      identifies the notice: of several notices with the same key, only the first is stored and sent
-    kind     FINISHED, STUCK, SCHEMA, STALLED, ERRORS, HOSTS, DISK, WORKER, ENGINE, or what a caller chooses
+    kind     FINISHED, STUCK, SCHEMA, STALLED, ERRORS, HOSTS, STORES, CHECKPOINT, WORKER,
+             ENGINE, or what a caller chooses
     title    one line; `text` has the details as plain text
     link     the URL of the dashboard's page about the notice; "" if it is unknown
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from webcrawl.frontier.checkpoint.periodic import CheckpointState
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlReading:
@@ -19,6 +21,7 @@ class CrawlReading:
     holding      why a worker fetches nothing while its stores accept no more, by worker
     given_up     the number of hosts that were given up
     lost         times of death by worker, in seconds by the engine's clock, whose time is `engine_now`
+    checkpoint   how the checkpoints are doing; None for a crawl without any
     untold       numbers of stuck pages without a notification, by kind
     """
 
@@ -33,6 +36,7 @@ class CrawlReading:
     engine_now: float = 0.0
     holding: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, float] = field(default_factory=dict)
+    checkpoint: CheckpointState | None = None
     untold: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -43,6 +43,7 @@ class WatcherState:
 
     seen     the time of the last reading
     lost     the times of the first readings of dead workers, by worker; 0 after an alarm about the worker
+    checkpoint    the failure of a checkpoint about which there was an alarm: since when it lasts; 0 without one
     stuck    numbers of stuck pages by kind
     """
 
@@ -51,6 +52,7 @@ class WatcherState:
     errors: Errors = Errors()
     hosts: Growth = Growth()
     holding: Holding = Holding()
+    checkpoint: float = 0.0
     stuck: Mapping[str, Growth] = field(default_factory=dict)
     lost: Mapping[str, float] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ class WatcherState:
                 ),
                 hosts=_record(Growth, values["hosts"]),
                 holding=_record(Holding, values["holding"]),
+                checkpoint=float(values["checkpoint"]),
                 stuck={str(kind): _record(Growth, growth) for kind, growth in values["stuck"].items()},
                 lost={str(worker): float(when) for worker, when in values["lost"].items()},
             )

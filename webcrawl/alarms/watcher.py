@@ -261,6 +261,7 @@ def reading_of(
         given_up=totals.get("hosts_given_up", 0),
         engine_now=engine_now,
         holding=now.holding,
+        checkpoint=now.checkpoint,
         lost=lost,
         untold=untold,
     )

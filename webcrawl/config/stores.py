@@ -24,6 +24,7 @@ _BESIDE = {
     "page_wet": "page-wet",
     "page_markdown": "page-markdown",
     "tables": "texts",
+    "checkpoints": "checkpoints",
 }
 """The folders beside the archive of pages, or below STORE_URI, by field."""
 _DATABASES = ("sqlite", "postgresql")
@@ -70,6 +71,8 @@ class StoreConfig:
     """URIs of object stores for WET files and files of Markdown; the last two for whole pages, if both are stored."""
     tables: str = ""
     """URI of an object store for texts in Parquet files."""
+    checkpoints: str = ""
+    """URI of an object store for the checkpoints of CHECKPOINT_EVERY, in a folder for each crawl."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:

@@ -144,6 +144,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       workers                      ZSET  worker -> when it counts as dead
       lost                         HASH  worker that died -> when it counted as dead; a watcher removes it; expiring
       watcher, watched             STR   the process that watches the crawl, expiring; what it has seen, as JSON
+      checkpointer, checkpoint     STR   the process that writes checkpoints from time to time, expiring; how they are
+                                         doing, as JSON (webcrawl.frontier.checkpoint.periodic)
       seeding                      SET   workers that still read their seeds
       holding                      HASH  worker that leases nothing because its stores accept no more -> reason
       permits                      HASH  worker -> pages reserved of CRAWL_MAX_PAGES

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
+from webcrawl.frontier.checkpoint.periodic import CheckpointState, checkpoint_state
 from webcrawl.frontier.planning import Planning
 
 
@@ -44,6 +45,7 @@ class CrawlFigures:
     `late`: pages that are due with RECRAWL and wait; `late_seconds`: for how long the latest of them has waited.
     `freshness`: the expected share of pages, by importance, whose text is current, with RECRAWL; None if unknown.
     `failed_start_urls`: start URL -> the reason why it brought no page; the first 20 of each worker and run.
+    `checkpoint`: how CHECKPOINT_EVERY is doing; None for a crawl that never had it.
     `holding`: workers that fetch nothing because their stores are full or unavailable -> reason.
     """
 
@@ -104,6 +106,7 @@ class CrawlFigures:
     workers: int
     paused: bool
     holding: dict[str, str]
+    checkpoint: CheckpointState | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -207,6 +210,7 @@ async def figures(frontier: Frontier, crawl: Crawl) -> CrawlFigures:
         workers=len(workers),
         paused=paused,
         holding=holding,
+        checkpoint=await checkpoint_state(crawl.engine, crawl.keys),
         traffic=await crawl.traffic(),
         late=recrawl.late,
         late_seconds=recrawl.late_seconds,

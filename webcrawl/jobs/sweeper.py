@@ -11,25 +11,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from redis.exceptions import RedisError
 
-from webcrawl.errors import CrawlError, StoreError
+from webcrawl.errors import CrawlError
 from webcrawl.frontier.checkpoint.export import Exporter
-from webcrawl.frontier.checkpoint.files import MANIFEST
+from webcrawl.frontier.checkpoint.periodic import STAMP, complete, prune, time_of
 from webcrawl.frontier.checkpoint.save import save
 from webcrawl.jobs.crawls import JobCrawls
-from webcrawl.jobs.definition import Checkpoints, Definition
+from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.telling import Telling
 from webcrawl.stores.objects.registry import location, open_store
-from webcrawl.stores.objects.store import ObjectStore
 
 logger = logging.getLogger(__name__)
-
-_STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class CheckpointKeeper:
@@ -53,44 +50,19 @@ class CheckpointKeeper:
             uri = location(f"{plan.to.rstrip('/')}/{iteration.crawl}")
             store = open_store(uri, "checkpoints", classes)
             done = await asyncio.to_thread(complete, store)
-            self._next[iteration.id] = _time(done[-1] if done else None, iteration.started) + timedelta(
+            self._next[iteration.id] = (time_of(done[-1]) if done else iteration.started) + timedelta(
                 hours=plan.hours
             )
             if now < self._next[iteration.id]:
                 return None
             await connection.tails.check()
-            target = f"{uri}/{now:{_STAMP}}"
+            target = f"{uri}/{now:{STAMP}}"
             exporter = Exporter(connection.engine, connection.keys, connection.worker, connection.tails)
             with await opened.due_pages() or nullcontext() as exporter.due_pages:
                 await save(exporter, open_store(target, "checkpoints", classes), force=True)
             self._next[iteration.id] = now + timedelta(hours=plan.hours)
-            await asyncio.to_thread(prune, store, plan)
+            await asyncio.to_thread(prune, store, plan.keep)
             return target
-
-
-def complete(store: ObjectStore) -> list[str]:
-    """Returns the names of the complete checkpoints, the oldest first."""
-    names = [info.name for info in store.objects()]
-    return sorted(name.partition("/")[0] for name in names if name.endswith(f"/{MANIFEST}"))
-
-
-def prune(store: ObjectStore, plan: Checkpoints) -> None:
-    """Deletes all but the latest checkpoints, and the remains of earlier checkpoints that were never completed."""
-    kept = complete(store)[-plan.keep :]
-    begun = {info.name.partition("/")[0] for info in store.objects()}
-    for stamp in sorted(stamp for stamp in begun if kept and stamp < kept[0]):
-        # the manifest first: a checkpoint without a manifest is not restored
-        store.delete(f"{stamp}/{MANIFEST}")
-        store.delete_folder(stamp)
-
-
-def _time(stamp: str | None, started: datetime) -> datetime:
-    if stamp is None:
-        return started
-    try:
-        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
-    except ValueError as error:
-        raise StoreError(f"{stamp!r} is not the time of a checkpoint") from error
 
 
 class Sweeper:

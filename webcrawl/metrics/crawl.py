@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from webcrawl.engine.client import UNAVAILABLE, Memory
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
+from webcrawl.frontier.checkpoint.periodic import CheckpointState, checkpoint_state
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
 from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
 from webcrawl.metrics.totals import samples_of
@@ -49,6 +51,12 @@ GAUGES = gauges(
     ("dead_letter_urls", "dead letters that are kept; those that are queued again are none"),
     ("answered_hosts", "hosts that answered, exact within 1%"),
     ("unreachable_hosts", "hosts that never answered, although they were asked, exact within 1%"),
+    ("checkpoint_every_seconds", "`CHECKPOINT_EVERY`; 0 for a crawl that never had it"),
+    (
+        "checkpoint_age_seconds",
+        "time since the last checkpoint of `CHECKPOINT_EVERY` began, or since the first should have; 0 without any",
+    ),
+    ("checkpoint_failing", "1 if the last attempt to write a checkpoint failed"),
     (
         "fetches_wanted_ratio",
         "the share of each class in the fetches that `TRAFFIC` sets, from 0 to 1; not there without it",
@@ -69,12 +77,13 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     counts, totals, now, servers = await asyncio.gather(
         frontier.counts(), crawl.totals(), read_gauges(frontier), frontier.engine.memory()
     )
-    workers, hosts, paused, holding, wanted = await asyncio.gather(
+    workers, hosts, paused, holding, wanted, checkpoint = await asyncio.gather(
         crawl.workers.count_alive(),
         crawl.host_counts(),
         crawl.paused(),
         crawl.workers.holding(),
         crawl.traffic(),
+        checkpoint_state(crawl.engine, crawl.keys),
     )
     return [
         *_of_engine(servers),
@@ -83,6 +92,7 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
         *_of_gauges(now, max(0, counts.queued - counts.overtaken)),
         *samples(GAUGES, zip(("answered_hosts", "unreachable_hosts"), hosts, strict=True)),
         *_of_classes(wanted),
+        *_of_checkpoints(checkpoint or CheckpointState()),
         *samples_of(CRAWL, totals),
     ]
 
@@ -112,6 +122,15 @@ def _of_urls(counts: FrontierCounts, bloom_seen: int) -> Iterator[MetricSample]:
             ("dead_letter_urls", counts.dead),
         ],
     )
+
+
+def _of_checkpoints(state: CheckpointState) -> list[MetricSample]:
+    values = {
+        "every_seconds": state.every,
+        "age_seconds": state.age(time.time()),
+        "failing": state.failed > 0,
+    }
+    return samples(GAUGES, [(f"checkpoint_{name}", value) for name, value in values.items()])
 
 
 def _of_classes(wanted: Mapping[str, float]) -> Iterator[MetricSample]:

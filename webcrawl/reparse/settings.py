@@ -59,6 +59,7 @@ _VALUES: Mapping[str, object] = {
     "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
     "RENDER": "",
     "PROXIES": "",
+    "CHECKPOINT_EVERY": 0.0,
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from webcrawl.alarms.judging import (
+    CHECKPOINT_SECONDS,
     FIRST_SECONDS,
     HOLDING_SECONDS,
     LOST_SECONDS,
@@ -22,6 +23,7 @@ from webcrawl.alarms.judging import (
 )
 from webcrawl.alarms.reading import CrawlReading
 from webcrawl.alarms.state import WatcherState
+from webcrawl.frontier.checkpoint.periodic import CheckpointState
 
 START = 1_000_000.0
 STEP = 5.0
@@ -49,6 +51,28 @@ def told(all_readings: list[CrawlReading]) -> list[Alarm]:
 
 def kinds(all_readings: list[CrawlReading]) -> list[str]:
     return [alarm.kind for alarm in told(all_readings)]
+
+
+def test_checkpoints_that_cannot_be_written_are_told_once_until_one_is() -> None:
+    failing = CheckpointState(
+        every=3_600, since=START, at=START, uri="s3://a/b", failed=START + 7, error="no access"
+    )
+    written = CheckpointState(every=3_600, since=START, at=START + 500, uri="s3://a/c")
+    long = int(CHECKPOINT_SECONDS / STEP) + 3
+    assert kinds(readings({"checkpoint": failing, "times": long - 6})) == []
+    (alarm,) = told(readings({"checkpoint": failing, "times": 3 * long}))
+    assert (alarm.kind, alarm.title) == ("CHECKPOINT", "no checkpoint can be written")
+    assert alarm.text.startswith("no access\nThe last one is 0.1 hours old: s3://a/b\n")
+    later = replace(failing, failed=START + 900)
+    changes = [
+        {"checkpoint": failing, "times": long},
+        {"checkpoint": written},
+        {"checkpoint": later, "times": 5 * long},
+    ]
+    assert kinds(readings(*changes)) == ["CHECKPOINT"] * 2
+    often = replace(failing, every=20.0, at=0.0)
+    (soon,) = told(readings({"checkpoint": often, "times": 6}))
+    assert "There is none." in soon.text
 
 
 def test_a_quiet_crawl_is_told_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Number, String, Whole
+from webcrawl.config.kinds import Choice, Number, Seconds, String, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 LEAST_HOT_URLS = 8
@@ -17,6 +17,15 @@ GROUP = SettingGroup(
         "resumes it.",
         values=String(),
         example="docs-2025",
+    ),
+    Setting(
+        "CHECKPOINT_EVERY",
+        0.0,
+        "Seconds, or such as `6h`, between two [checkpoints](../guide/frontier.md#checkpoints-from-time-to-time) of a "
+        "running crawl; 0 writes none. They are in `checkpoints/` below `STORE_URI`, or in `DATA_DIR/checkpoints`, in "
+        "a folder for each crawl and time. The latest three are kept.",
+        values=Seconds(),
+        example="6h",
     ),
     Setting(
         "REDIS_URL",

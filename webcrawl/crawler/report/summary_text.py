@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
@@ -13,6 +14,7 @@ from webcrawl.config.libraries import install_command, is_installed
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.crawler.report.displays import http_errors
 from webcrawl.documents.values import counted, size
+from webcrawl.frontier.checkpoint.periodic import CheckpointState
 from webcrawl.frontier.figures import CrawlFigures
 
 _SHOWN_TYPES = 12
@@ -120,6 +122,7 @@ def summary_text(
         *([f"  repaired    {counted(now.repaired, 'damaged document')}"] if now.repaired else []),
         _errors(now),
         *_stored(now),
+        *_checkpoint(now.checkpoint),
         f"  results in  {locations}",
     ]
     lines += _losses(lost)
@@ -166,6 +169,17 @@ def _stored(now: CrawlFigures) -> list[str]:
     numbers = {"row": now.stored, "exchange": now.archived}
     stored = ", ".join(counted(number, name) for name, number in numbers.items() if number)
     return [f"  stored      {stored}"] if stored else []
+
+
+def _checkpoint(state: CheckpointState | None) -> list[str]:
+    """A line about the last checkpoint of CHECKPOINT_EVERY; none for a crawl without any."""
+    if state is None:
+        return []
+    failing = f"; since then: {state.error}" if state.failed else ""
+    if not state.at:
+        return [f"  checkpoint  none yet{failing}"]
+    at = datetime.fromtimestamp(state.at, UTC).isoformat(timespec="seconds")
+    return [f"  checkpoint  {state.uri} of {at}{failing}"]
 
 
 def _ai_denied(now: CrawlFigures) -> str:

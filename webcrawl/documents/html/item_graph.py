@@ -122,7 +122,7 @@ class ItemGraph:
         if types:
             item["@type"] = types[0] if len(types) == 1 else types
         if address := attributes.get(self._syntax.id):
-            item["@id"] = self._join(address) or address[:MOST_TEXT]
+            item["@id"] = self._address(address)
         values: defaultdict[str, list[Any]] = defaultdict(list)
         within = around | {number}
         for property_number in self._properties_of(number):
@@ -161,18 +161,33 @@ class ItemGraph:
         return self._ids
 
     def _value(self, node: LexborNode, attributes: Attributes, number: int, within: frozenset[int]) -> Any:
+        """Returns the value of a property; for microdata, see "Values" in section 5.2.4 of the HTML Standard."""
         if self._begins(attributes):
             if number in within or len(within) > _DEEPEST:  # a cycle, an error in the HTML Standard
                 return None
             return self._item(number, within)
+        if self._syntax.resource:
+            return self._rdfa_value(node, attributes)
+        tag = node.tag or ""
+        if attribute := _ADDRESSES.get(tag):
+            return self._address(attributes[attribute] or "") if attribute in attributes else None
+        if (attribute := _VALUES.get(tag)) and (attribute in attributes or tag != "time"):
+            return (attributes.get(attribute) or "")[:MOST_TEXT]
+        # the standard has it for <meta> alone, examples of schema.org for other elements too
+        content = attributes.get("content")
+        return (content or "")[:MOST_TEXT] if content or tag == "meta" else self._text(node)
+
+    def _rdfa_value(self, node: LexborNode, attributes: Attributes) -> Any:
         if (content := attributes.get("content")) is not None:
             return content[:MOST_TEXT]
         tag = node.tag or ""
-        address = attributes.get(self._syntax.resource) if self._syntax.resource else None
-        address = address or attributes.get(_ADDRESSES.get(tag, ""))
+        address = attributes.get(self._syntax.resource) or attributes.get(_ADDRESSES.get(tag, ""))
         if address:
-            return self._join(address) or address[:MOST_TEXT]
+            return self._address(address)
         return attributes.get(_VALUES.get(tag, "")) or self._text(node)
+
+    def _address(self, address: str) -> str:
+        return self._join(address) or address[:MOST_TEXT]
 
     def _text(self, node: LexborNode) -> str | None:
         if self._chars <= 0:

@@ -38,6 +38,29 @@ def test_json_ld_has_its_objects_without_vocabularies() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        ('<a itemprop=p href="/a" content=x>text</a>', "http://a.example/a"),
+        ("<a itemprop=p>text</a>", None),
+        ("<img itemprop=p>", None),
+        ('<img itemprop=p src="">', URL),
+        ('<meta itemprop=p content="1">', "1"),
+        ("<data itemprop=p value=5>five</data>", "5"),
+        ("<data itemprop=p>five</data>", None),
+        ("<meter itemprop=p value=5 content=6>five</meter>", "5"),
+        ("<time itemprop=p datetime=2026-02-03 content=x>today</time>", "2026-02-03"),
+        ("<time itemprop=p>2026-02-03</time>", "2026-02-03"),
+        ('<time itemprop=p datetime="">today</time>', None),
+        ("<b itemprop=p content=5>five</b>", "5"),
+        ("<b itemprop=p>five<script>x</script></b>", "fivex"),
+    ],
+)
+def test_values_of_microdata_are_those_of_the_html_standard(element: str, value: str | None) -> None:
+    items = data_of(f"<div itemscope>{element}<i itemprop=q>1</i></div>").get("microdata")
+    assert items == [{"q": "1"} if value is None else {"p": value, "q": "1"}]
+
+
 @pytest.mark.parametrize("text", ["{", "", "[1, 2, null]", '{"a": }', "[" * 100_000, "// no JSON", '"text"'])
 def test_scripts_that_are_not_json_ld_have_nothing(text: str) -> None:
     assert data_of(script(text) + script('{"@type": "A", "name": "b"}')) == {

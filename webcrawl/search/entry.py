@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -75,15 +76,42 @@ class IndexedPage:
         step = None
         if importance is not None and math.isfinite(importance):
             step = float(round(math.log2(1 + max(0.0, importance))))
-        return xxh3_64_intdigest(replace(self, importance=step, crawl=None).packed())
+        # `dataclasses.replace` took a fifth of the time of an update
+        values = list(self.values())
+        values[_IMPORTANCE], values[_CRAWL] = step, None
+        return xxh3_64_intdigest(_packed(values))
 
     def packed(self) -> bytes:
-        data: bytes = msgpack.packb(self.values(), unicode_errors="replace")
-        return data
+        return _packed(self.values())
 
     def values(self) -> tuple[Any, ...]:
         """Returns the fields in order; `dataclasses.astuple` would copy them, in a third of the time of an update."""
-        return tuple(getattr(self, name) for name in self.__slots__)
+        return _VALUES(self)
+
+
+_VALUES: Callable[[IndexedPage], tuple[Any, ...]] = attrgetter(*IndexedPage.__slots__)
+_IMPORTANCE, _CRAWL = map(IndexedPage.__slots__.index, ("importance", "crawl"))
+
+
+def _packed(values: Sequence[Any]) -> bytes:
+    data: bytes = msgpack.packb(values, unicode_errors="replace")
+    return data
+
+
+READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
+"""The columns of table `pages` that reading a body sets; those of its original count for an exact copy."""
+COLUMNS = (
+    "url",
+    "duplicate_of",
+    "duplicate_kind",
+    "digest",
+    "mime_type",
+    "crawl",
+    "fetched_at",
+    "importance",
+    *READ,
+)
+"""The columns that an entry is made from."""
 
 
 def key_of(url: str) -> int:

@@ -25,7 +25,7 @@ from sqlalchemy import ColumnElement
 from webcrawl.config import StoreConfig
 from webcrawl.documents.payload import StoredText
 from webcrawl.errors import StoreError
-from webcrawl.search.entry import IndexedPage, document, entry_from, entry_of, text_key
+from webcrawl.search.entry import COLUMNS, READ, IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages, note_update
 from webcrawl.search.schema import PAGE, schema, tantivy
 from webcrawl.search.state import KnownPages, PageCrawls
@@ -42,8 +42,6 @@ COMMIT_CHARACTERS = 20_000_000
 bytes for a character."""
 MEMORY = 100_000_000
 """The most bytes that tantivy has indexed but not written yet."""
-_READ = ("title", "description", "author", "language", "published_at", "simhash", "details")
-"""The fields that reading a body sets."""
 _ROWS = 5_000
 _KEYS = 1_000
 
@@ -136,7 +134,7 @@ class Indexer:
         anchors = stored_anchors(self._config, self._metadata.contents())
         self._to_replace: set[int] = set()
         self._crawls = PageCrawls()
-        rows = self._metadata.scan(where=conditions())
+        rows = self._metadata.scan(where=conditions(), columns=COLUMNS)
         while batch := list(islice(rows, _ROWS)):
             planned = list(self._changed(batch, anchors))
             plan.add(planned)
@@ -147,10 +145,12 @@ class Indexer:
         texts = anchors.to([row["url"] for row in rows])
         for row in rows:
             original = self._original(row)
-            # an exact copy was not read: its original has the fields
-            read = {name: row[name] or original[name] for name in _READ}
-            read["details"] = {**(original["details"] or {}), **(row["details"] or {})} or None
-            entry = entry_of({**row, **read}, texts.get(row["url"], ()))
+            if original is not row:
+                # an exact copy was not read: its original has the fields
+                read = {name: row[name] or original[name] for name in READ}
+                read["details"] = {**(original["details"] or {}), **(row["details"] or {})} or None
+                row = {**row, **read}
+            entry = entry_of(row, texts.get(row["url"], ()))
             key = entry.key
             self._crawls.add(key, row["crawl"])
             is_known, is_same = self._known.see(key, entry.state)

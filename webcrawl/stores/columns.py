@@ -72,9 +72,13 @@ class UtcTime(TypeDecorator[datetime]):
         return lambda value: None if value is None else in_utc(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return in_utc(datetime.fromisoformat(value) if isinstance(value, str) else value)
+        return self.result_processor(dialect, None)(value)
+
+    def result_processor(self, dialect: Dialect, coltype: Any) -> Callable[[Any], datetime | None]:
+        # see bind_processor
+        if dialect.name == "sqlite":
+            return lambda value: None if value is None else in_utc(datetime.fromisoformat(value))
+        return lambda value: None if value is None else in_utc(value)
 
 
 class Unsigned64(TypeDecorator[int]):

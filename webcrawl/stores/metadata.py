@@ -180,17 +180,23 @@ class Metadata(SchemaTables):
             return list(connection.execute(CRAWLS).scalars())
 
     def scan(
-        self, host: str | None = None, *, after: str = "", where: Sequence[ColumnElement[bool]] = ()
+        self,
+        host: str | None = None,
+        *,
+        after: str = "",
+        where: Sequence[ColumnElement[bool]] = (),
+        columns: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
         """Yields all rows, or the rows of a host (scheme, name and port), sorted by URL, after the URL `after`.
 
         Reads batches by the primary key, bounded in rows and bytes, so that writers are not blocked. `where` has more
-        conditions.
+        conditions. `columns`: those to read, with `url`; by default all.
         """
         within = [] if host is None else [of_host(host)]
+        chosen: Sequence[Any] = [pages.c[name] for name in columns] or [pages]
         while True:
             condition = and_(pages.c.url > after, *within, *where)
-            rows, more = self._batch(select(pages).where(condition).order_by(pages.c.url).limit(SCAN_BATCH))
+            rows, more = self._batch(select(*chosen).where(condition).order_by(pages.c.url).limit(SCAN_BATCH))
             yield from rows
             if not more:
                 return
@@ -233,8 +239,11 @@ class Metadata(SchemaTables):
         with self.database.reading() as connection:
             # stream from a server: large rows end the batch early
             stream = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
-            for mapping in stream.execute(query).mappings():
-                rows.append(row := dict(mapping))
+            result = stream.execute(query)
+            names = tuple(result.keys())
+            for values in result:
+                # a third of the time of dict(mapping)
+                rows.append(row := dict(zip(names, values, strict=True)))
                 if (size := size + memory_bytes(row)) >= SCAN_BYTES:
                     return rows, True
         return rows, len(rows) == SCAN_BATCH

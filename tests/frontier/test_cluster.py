@@ -18,6 +18,7 @@ from scrapy import Request
 
 from tests.cluster import LocalCluster
 from tests.crawls import CHECKOUT
+from tests.frontier.cold import cold_of
 from tests.frontier.copying import copied
 from tests.frontier.credits import use_importance
 from tests.frontier.listed import change, set_urls
@@ -80,6 +81,7 @@ async def test_every_script_uses_keys_of_one_slot(
         dupefilter = CompactDupeFilter(client, "{walk}:dupefilter")
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
+    await use_the_cold_part_of_the_seen_set(frontier, tmp_path)
     await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
     await use_the_plan(frontier)
     await use_the_queues_of_clients(frontier.engine, frontier.keys)
@@ -126,6 +128,17 @@ async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:
         )
         == 1
     )
+
+
+async def use_the_cold_part_of_the_seen_set(frontier: Frontier, folder: Path) -> None:
+    urls = [page(f"{host}/cold{n}") for host in HOSTS for n in range(20)]
+    assert all(await frontier.add(urls))
+    cold = cold_of(frontier, folder, full_share=0.0, least_hot=1)
+    # one move for each shard, although the servers stay full
+    assert await cold.spill_if_full(range(frontier.keys.shards)) >= len(urls)
+    assert not any(await frontier.add(urls))
+    assert await frontier.is_seen(HOSTS[0], urls[0].fingerprint or 0)
+    assert not await frontier.is_seen(HOSTS[0], 1)
 
 
 async def use_the_plan(frontier: Frontier) -> None:

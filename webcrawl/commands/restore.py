@@ -50,9 +50,10 @@ class Command(OpenedCrawlCommand):
             raise ConfigurationError('set SEEN_SET = "exact": a checkpoint cannot be restored with "bloom"')
 
         async def begun() -> None:
-            # long queues are spilled while they are restored
+            # long queues, and a seen set that is too large, are spilled while they are restored
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
+            connection.cold.start(lambda: range(connection.keys.shards))
 
         def lacking(urls: Sequence[str]) -> set[str]:
             with Metadata(opened.stores.metadata) as metadata:
@@ -65,6 +66,7 @@ class Command(OpenedCrawlCommand):
             await load(importer, store, connection.crawl, connection.clear, begun, force=opts.force)
         finally:
             await connection.tails.stop()
+            await connection.cold.stop()
         counts = await connection.frontier.counts()
         keys = connection.keys
         unit = " and POLITENESS_UNIT=origin" if keys.unit == "origin" else ""

@@ -39,7 +39,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       spilling                     ZSET  queue -> entries in its outbox, if there are enough to write
       hungry                       SET   queues whose hot list runs low or is empty, to be refilled from the store
       condemned                    LIST  (host, reason, part, ms): dead letters of given-up hosts, in the store
-      segments                     HASH  segment -> its parts in use
+      segments                     HASH  segment -> its parts in use, of queues or of the seen set
       unused                       ZSET  segment without parts -> when it was announced, or its last part was read;
                                          -1: it is being deleted
       ready:<level>                ZSET  name -> when it may be asked; hosts with URLs in the engine and without a lease
@@ -92,6 +92,9 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       dust                         HASH  host -> evidence for its DUST rules, as MessagePack
       dust_off                     HASH  host -> the DUST rules that an operator has switched off, as MessagePack
       seen:<bucket>                SET   marks as integers; buckets split by linear hashing (Litwin 1980)
+      seen:cold                    ZSET  lower end of a cold bucket, by itself: a range of marks in the store
+                                         (webcrawl.frontier.cold_seen)
+      seen:cold:<lower end>        STR   the descriptor of its part, padded to 96 bytes, and its filter; none if empty
       credit                       HASH  pool (Lambda's credit here), waiting (recorded URLs that were not fetched yet),
                                          others (URLs that wait in other shards, as last reported), records, bits, split
       credit:<bucket>              HASH  number of a URL, a signed 32-bit integer -> its record, described in
@@ -104,7 +107,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       dead                         HASH  URL -> its dead letters: (reason, time, entry) each
       dropped                      HASH  URL that an operator has dropped -> when, ms by the server's clock
       n                            HASH  counters: queued parked leased later scheduled seen added done dead dropped
-                                         reaped refused spilled lost_segments overtaken; serial bits split
+                                         reaped refused spilled lost_segments overtaken; serial bits split; cold (marks
+                                         that are only in the store, if any ever were)
       sum:<bucket>                 HASH  payload checksum -> time and URL of its first page, and how it was read
                                          (Page.read_as); begins with "?" until the first page is stored
       like:<block>                 STR   texts, 14 bytes each: SimHash, id of its URL; the block is one quarter of the
@@ -242,12 +246,12 @@ WEBHOOKS = "wc:webhooks"
 LIVE_GROUP = "live"
 """The consumer group of the workers of the live lane."""
 
-FORMAT = 12
+FORMAT = 13
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
-CONTINUED_FORMATS = frozenset({9, 10, 11, FORMAT})
+CONTINUED_FORMATS = frozenset({9, 10, 11, 12, FORMAT})
 """The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
-had no queues of their own; in version 11, no lease had let go of its host. Hosts may have no trust in data of any
-version: the hosts of seeds get it when the crawl goes on."""
+had no queues of their own; in version 11, no lease had let go of its host; in version 12, the whole seen set was in
+the engine. Hosts may have no trust in data of any version: the hosts of seeds get it when the crawl goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
 from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
+from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.cold_seen import KNOWN, MAYBE, ColdSeen, seen_call
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
 from webcrawl.frontier.operations import BATCH, Operations, batches, milliseconds
@@ -52,6 +54,8 @@ class Frontier(Operations):
     """Returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text."""
     traffic: Traffic | None = None
     """The shares of the classes of fetches, which count the URLs that this worker leases; None without TRAFFIC."""
+    cold: ColdSeen | None = None
+    """The part of the seen set that is in the store; None if the crawl has no store."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,12 +73,49 @@ class Frontier(Operations):
     async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Queues the URLs that were never seen; returns True for each queued URL. Takes any number, in any order."""
         verdicts = [False] * len(candidates)
-        calls = list(_add_calls(self.keys, candidates, self.over))
+        unsure = await self._add(candidates, verdicts, dict.fromkeys(range(len(candidates)), ""))
+        while unsure:
+            marks = [
+                self.keys.mark(url.host, url.fingerprint or 0) for url in map(candidates.__getitem__, unsure)
+            ]
+            # a bucket may change before its answer arrives, so the answer names its version
+            answers = await self._stored_seen.answers(marks)
+            unsure = await self._add(candidates, verdicts, dict(zip(unsure, answers, strict=True)))
+        return verdicts
+
+    async def _add(
+        self, candidates: Sequence[Candidate], verdicts: list[bool], answers: Mapping[int, str]
+    ) -> list[int]:
+        """Adds the candidates with the indexes in `answers`; returns the indexes of those that need another answer."""
+        calls = list(_add_calls(self.keys, candidates, self.over, answers))
         replies = await self.engine.run_all([call for call, _ in calls])
+        unsure = []
         for (_, indexes), reply in zip(calls, replies, strict=True):
             for index, verdict in zip(indexes, reply.decode(), strict=True):
                 verdicts[index] = verdict == "1"
-        return verdicts
+            if b"?" in reply:
+                unsure += [
+                    index for index, verdict in zip(indexes, reply, strict=True) if verdict == ord("?")
+                ]
+        return unsure
+
+    async def is_seen(self, host: str, fingerprint: int) -> bool:
+        """Whether a URL of the host is in the exact seen set, so that it was queued at some time.
+
+        Raises StoreError if the part of the set in the store cannot be read.
+        """
+        mark = self.keys.mark(host, fingerprint)
+        state = await self.engine.run(seen_call(self.keys, mark))
+        return state == KNOWN or (state == MAYBE and (await self._stored_seen.have([mark]))[0])
+
+    @property
+    def _stored_seen(self) -> ColdSeen:
+        """The part of the seen set in the store, when the engine says that a URL may be there."""
+        if self.cold is None:
+            raise ConfigurationError(
+                f"crawl {self.keys.crawl!r} has parts of its frontier in a store: set FRONTIER_SPILL_URI to it"
+            )
+        return self.cold.of(self.keys)
 
     async def lease(
         self,
@@ -327,15 +368,17 @@ def _changed(report: str | bytes | None) -> str | bytes:
 
 
 def _add_calls(
-    keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str]
+    keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str], answers: Mapping[int, str]
 ) -> Iterator[tuple[Call, list[int]]]:
     """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
 
-    `over` returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text.
+    `over` returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text. `answers` has
+    the indexes of the URLs, and what is known of their cold buckets; "" for nothing.
     """
     now, timed = time.time(), bool(job_of(keys.crawl))
     by_shard: dict[int, dict[_Group, list[int]]] = {}
-    for index, candidate in enumerate(candidates):
+    for index in answers:
+        candidate = candidates[index]
         group = candidate.host, candidate.rise
         by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(index)
     for shard, hosts in by_shard.items():
@@ -351,19 +394,20 @@ def _add_calls(
                     "over": [over(host) for (host, _), _ in batch],
                 },
                 url={
-                    "mark": [_mark(keys, candidates[index]) for index in indexes],
+                    "mark": [_mark(keys, candidates[index], answers[index]) for index in indexes],
                     "entry": [candidates[index].entry(now, timed=timed) for index in indexes],
                 },
             )
             yield call, indexes
 
 
-def _mark(keys: Keys, candidate: Candidate) -> str | int:
-    """Returns the argument of the seen test: "" skips it, "!" queues a URL that was seen."""
+def _mark(keys: Keys, candidate: Candidate, answer: str) -> str | int:
+    """Returns the argument of the seen test: "" skips it, "!" queues a URL that was seen, "?" has an answer."""
     if candidate.fingerprint is None:
         return ""
-    mark = keys.mark(candidate.host, candidate.fingerprint)
-    return f"!{mark}" if candidate.anyway else mark
+    number = keys.mark(candidate.host, candidate.fingerprint)
+    mark = f"!{number}" if candidate.anyway else number
+    return f"?{mark} {answer}" if answer else mark
 
 
 def _batches(groups: dict[_Group, list[int]]) -> Iterable[list[tuple[_Group, list[int]]]]:

@@ -119,11 +119,6 @@ class Operations:
         key = self.keys.queue(self.keys.shard(host))[0] + "patterns"
         return bytes(await self.engine.client.hget(key, host) or b"")
 
-    async def is_seen(self, host: str, fingerprint: int) -> bool:
-        """Whether a URL of the host is in the exact seen set, so that it was queued at some time."""
-        call = script_call("is_seen", self._queue(host)[:1], mark=self.keys.mark(host, fingerprint))
-        return bool(await self.engine.run(call))
-
     async def hosts(self, most: int = 10) -> list[HostQueue]:
         """Returns the hosts with the most URLs, among the first 20,000 with URLs.
 

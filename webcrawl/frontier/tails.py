@@ -10,7 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any
 
@@ -19,7 +19,7 @@ from webcrawl.engine.backoff import Polling
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
-from webcrawl.errors import ConfigurationError, PartLost, StoreError
+from webcrawl.errors import ConfigurationError, NoSuchObject, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.segments import QueuePart, pack, read_part
 from webcrawl.stores.objects.registry import open_store
@@ -74,14 +74,23 @@ class Tails:
         *,
         kept_seconds: float = KEPT_SECONDS,
     ) -> None:
-        self._engine = engine
-        self._keys = keys
+        self.engine = engine
+        self.keys = keys
         self._crawl = crawl
         self._uri = uri
         self._object_stores = object_stores
         self._kept_ms = int(kept_seconds * 1000)
         self._opened: ObjectStore | None = None
         self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def has_store(self) -> bool:
+        """Whether anything can be spilled."""
+        return self._uri is not None
+
+    def of(self, keys: Keys) -> Tails:
+        """Returns the tails of another crawl of the same engine and store."""
+        return Tails(self.engine, keys, replace(self._crawl, keys=keys), self._uri, self._object_stores)
 
     async def check(self) -> None:
         """Raises StoreError for an unusable store, and ConfigurationError for a store without the crawl's segments.
@@ -91,7 +100,7 @@ class Tails:
         if self._uri is None:
             if await self._has_segments():
                 raise ConfigurationError(
-                    f"crawl {self._keys.crawl!r} has parts of its queues in a store: set FRONTIER_SPILL_URI to it"
+                    f"crawl {self.keys.crawl!r} has parts of its frontier in a store: set FRONTIER_SPILL_URI to it"
                 )
             return
         store, folder = await self._store(), await self._crawl.tails()
@@ -105,8 +114,8 @@ class Tails:
             logger.warning("FRONTIER_SPILL_URI %s: %s; hosts with long queues wait", store.uri(), error)
             return
         raise ConfigurationError(
-            f"FRONTIER_SPILL_URI {store.uri()}: the folder {folder!r} with parts of the queues of crawl "
-            f"{self._keys.crawl!r} is missing. All workers need the same store."
+            f"FRONTIER_SPILL_URI {store.uri()}: the folder {folder!r} with parts of the frontier of crawl "
+            f"{self.keys.crawl!r} is missing. All workers need the same store."
         )
 
     async def clear(self, folder: str | None) -> None:
@@ -128,14 +137,26 @@ class Tails:
 
         The segment is unused, and so deleted after a while, until a script puts the part into a queue.
         """
+        name = uuid.uuid4().hex[:16]
+        content, [part] = pack(name, [entries])
+        await self.put_segment(shard, name, content)
+        return part.descriptor()
+
+    async def put_segment(self, shard: int, name: str, content: bytes) -> None:
+        """Writes a new segment, which is deleted after a while unless a script uses it."""
         store, folder = await self._store(), await self._shard_folder(shard)
         await self._check_folder(store, folder)
-        prefix, name = self._keys.queue(shard)[0], uuid.uuid4().hex[:16]
-        now = await self._engine.run(script_call("time", [prefix]))
-        await self._engine.change(f"{prefix}unused", "ZADD", now, name)
-        content, [part] = pack(name, [entries])
+        await self.engine.run(script_call("announce", self.keys.queue(shard)[:1], name=name))
         await asyncio.to_thread(store.put, f"{folder}/{name}", content)
-        return part.descriptor()
+
+    async def read_bytes(self, shard: int, part: QueuePart) -> bytes:
+        """Returns the bytes of a part as they are in its segment; raises PartLost if the segment does not exist."""
+        store, folder = await self._store(), await self._shard_folder(shard)
+        try:
+            return await asyncio.to_thread(store.read, f"{folder}/{part.segment}", part.offset, part.length)
+        except NoSuchObject as error:
+            await self._check_folder(store, folder)
+            raise PartLost("it does not exist") from error
 
     async def bury(self, shard: int, letter: bytes, descriptor: bytes) -> list[bytes]:
         """Makes dead letters of a part in the engine; returns its entries, or [] if the part is lost."""
@@ -143,18 +164,18 @@ class Tails:
         entries = await self._read(folder, descriptor, b"a host that was given up")
         call = script_call(
             "bury_part",
-            self._keys.queue(shard),
+            self.keys.queue(shard),
             letter=letter,
             state="lost" if entries is None else "found",
             entries=entries or [],
         )
-        await self._engine.run(call)
+        await self.engine.run(call)
         return entries or []
 
     async def _with_work(self, shards: Sequence[int]) -> list[int]:
         """Returns the shards for which there may be a plan; a look is much cheaper than a plan."""
-        groups = [[self._keys.queue(shard)[0] + name for name in _OF_PLANS] for shard in shards]
-        return list(compress(shards, await self._engine.any_exist(groups)))
+        groups = [[self.keys.queue(shard)[0] + name for name in _OF_PLANS] for shard in shards]
+        return list(compress(shards, await self.engine.any_exist(groups)))
 
     async def plan(self, shards: Sequence[int]) -> list[SpillPlan]:
         """Returns the spill work of these shards."""
@@ -162,7 +183,7 @@ class Tails:
         calls = [
             script_call(
                 "plan_spill",
-                self._keys.queue(shard),
+                self.keys.queue(shard),
                 name=name,
                 most_urls=_SEGMENT_URLS,
                 most_parts=_READS_AT_ONCE,
@@ -170,7 +191,7 @@ class Tails:
             )
             for shard, name in zip(shards, names, strict=True)
         ]
-        replies = await self._engine.run_all(calls)
+        replies = await self.engine.run_all(calls)
         return [
             SpillPlan(
                 shard, name, _pairs(reply.writes), _pairs(reply.reads), _pairs(reply.burials), reply.unused
@@ -188,7 +209,7 @@ class Tails:
         if plan.unused:
             store = await self._store()
             await _all(asyncio.to_thread(store.delete, f"{folder}/{name.decode()}") for name in plan.unused)
-            await self._engine.change(f"{self._keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
+            await self.engine.change(f"{self.keys.queue(plan.shard)[0]}unused", "ZREM", *plan.unused)
 
     def start(
         self, shards: Callable[[], Sequence[int]], idle_seconds: Callable[[], float] = lambda: 0.0
@@ -245,7 +266,7 @@ class Tails:
         await asyncio.to_thread(store.put, f"{folder}/{plan.segment}", content)
         call = script_call(
             "confirm_segment",
-            self._keys.queue(plan.shard),
+            self.keys.queue(plan.shard),
             name=plan.segment,
             part={
                 "queue": [queue for queue, _ in plan.writes],
@@ -255,21 +276,21 @@ class Tails:
                 "sum": [part.checksum for part in parts],
             },
         )
-        await self._engine.run(call)
+        await self.engine.run(call)
 
     async def _refill(self, shard: int, folder: str, queue: bytes, descriptor: bytes) -> None:
         host, _, level = queue.rpartition(b" ")
         entries = await self._read(folder, descriptor, host)
         call = script_call(
             "refill",
-            self._keys.queue(shard),
+            self.keys.queue(shard),
             host=host,
             level=level,
             descriptor=descriptor,
             state="lost" if entries is None else "found",
             entries=entries or [],
         )
-        await self._engine.run(call)
+        await self.engine.run(call)
 
     async def _read(self, folder: str, descriptor: bytes, owner: bytes) -> list[bytes] | None:
         """Returns the entries of a part; None if it is lost, which is logged."""
@@ -305,7 +326,7 @@ class Tails:
         """Returns the crawl's folder in the store. Its name is unique, because two engines may share the store."""
         if folder := await self._crawl.tails():
             return folder
-        folder = f"{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
+        folder = f"{self.keys.crawl}-{uuid.uuid4().hex[:8]}"
         store = await self._store()
         # the folder first, because a worker that reads its name must find it
         await asyncio.to_thread(store.put, f"{folder}/{_MARKER}", b"")
@@ -313,8 +334,8 @@ class Tails:
 
     async def _has_segments(self) -> bool:
         """Whether any part of a queue is in the store."""
-        names = [f"{self._keys.queue(shard)[0]}segments" for shard in range(self._keys.shards)]
-        return any([await self._engine.client.exists(name) for name in names])
+        names = [f"{self.keys.queue(shard)[0]}segments" for shard in range(self.keys.shards)]
+        return any([await self.engine.client.exists(name) for name in names])
 
     async def _store(self) -> ObjectStore:
         if self._opened is None:

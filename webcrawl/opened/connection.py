@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.engine.server_url import ServerURL
     from webcrawl.frontier import Crawl, Frontier
     from webcrawl.frontier.bloom import BloomSeen
+    from webcrawl.frontier.cold_seen import ColdSeen
     from webcrawl.frontier.tails import Tails
 
 logger = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ class Connection:
     frontier: Frontier
     crawl: Crawl
     tails: Tails
+    cold: ColdSeen
 
     def __init__(
         self,
@@ -203,11 +205,13 @@ class Connection:
         self._open_stores()
 
     def _open_stores(self) -> None:
-        """Set what the crawl keeps outside of the engine: tails of queues, and a seen set on this machine."""
+        """Set what the crawl keeps outside of the engine: tails of queues, and parts of the seen set or all of it."""
         from webcrawl.frontier.bloom import BloomSeen
+        from webcrawl.frontier.cold_seen import ColdSeen
         from webcrawl.frontier.tails import Tails
 
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
+        self.cold = self.frontier.cold = ColdSeen(self.tails)
         if self._frontier_config.bloom:
             self.bloom = BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
 

@@ -227,6 +227,8 @@ class Worker:
             self._giving_way = asyncio.create_task(self._hand_over.run())
         if self._tails:
             self._tails.start(self.membership.served, self._idle.seconds)
+        if self._frontier.cold:
+            self._frontier.cold.start(self.membership.served)
         if self._planner:
             self._planner.start()
 
@@ -243,6 +245,8 @@ class Worker:
             await self._task
         if self._tails:
             await self._tails.stop()
+        if self._frontier.cold:
+            await self._frontier.cold.stop()
         if self.intake.credit:
             self.intake.credit.close()
 

@@ -141,7 +141,8 @@ GROUP = SettingGroup(
     Setting(
         "FRONTIER_SPILL_URI",
         None,
-        "Where the rest of long queues is stored, shared by all workers: `file:///folder` or "
+        "Where the rest of long queues is stored, and known URLs for which the engine has no memory left, shared by "
+        "all workers: `file:///folder` or "
         "`s3://bucket/prefix`. `None` means `DATA_DIR/frontier` with the embedded engine. With `REDIS_URL` it "
         "means `frontier` below a `STORE_URI` in S3; without one, long queues stay in memory.",
         values=String(),

@@ -9,17 +9,24 @@
 --   #rise    levels by which importance has changed the level of its URLs; "" = the URLs may not be queued again
 --   over     owner whose budget is spent, and the penalty; "" = nobody
 -- each url
---   mark     "" = no seen test, "!..." = queue the URL even if it was seen
+--   mark     "" = no seen test, "!..." = queue the URL even if it was seen; "?...", a space and an answer for the seen set
 --   entry
--- reply      one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit
+-- reply      one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit, "?" to be
+--            added again with an answer, because the URL may be in the part of the seen set that is in the store
 local now, N = now_ms(), P .. 'n'
 local known = seen_set(P .. 'seen:', N)
 
--- Returns whether a URL is queued, and whether it is queued although it was seen.
+-- Returns whether a URL is queued, nil if that is not known, and whether it is queued although it was seen.
 local function is_new(mark)
   if mark == '' then return true end
-  local anyway = string.byte(mark) == 33
-  local is_unseen = unseen(known, anyway and string.sub(mark, 2) or mark)
+  local first, answer = string.byte(mark), nil
+  if first == 63 then
+    mark, answer = string.match(mark, '^%?(%S+) (.*)$')
+    first = string.byte(mark)
+  end
+  local anyway = first == 33
+  local is_unseen = unseen(known, anyway and string.sub(mark, 2) or mark, answer)
+  if is_unseen == nil then return nil end
   return is_unseen or anyway, anyway and not is_unseen
 end
 
@@ -32,12 +39,12 @@ for i = 1, n_host do
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
   for j = last + 1, last + urls do
     local mark, entry = url_at(j)
-    local queue, again
+    local queue, again = false, nil
     if not too_deep(entry, deepest) then queue, again = is_new(mark) end
-    verdicts[j] = queue and '1' or '0'
+    verdicts[j] = queue and '1' or queue == nil and '?' or '0'
     if again and classes.of(entry) == 0 then entry = classes.changed(entry, classes.UPDATE_CHK) end
     if queue then fresh[#fresh + 1] = entry end
-    if queue and credited then note_queued(P, host, entry, string.find(mark, '^%-?%d') and rise) end
+    if queue and credited then note_queued(P, host, entry, string.find(mark, '^%??%-?%d') and rise) end
   end
   last = last + urls
   if #fresh > 0 then

@@ -4,5 +4,7 @@
 --   P       the crawl's prefix in this shard
 -- ARGV
 --   mark
--- reply     1 or 0
-return redis.call('SISMEMBER', seen_bucket(seen_set(P .. 'seen:', P .. 'n'), mark), mark)
+-- reply     1 or 0; 2 if it may be in its cold bucket, and is not in the engine
+local known = seen_set(P .. 'seen:', P .. 'n')
+if redis.call('SISMEMBER', seen_bucket(known, mark), mark) == 1 then return 1 end
+return known.cold and cold.maybe(known, mark) and 2 or 0

@@ -70,7 +70,13 @@ end
 
 function put.seen(_, _, marks)
   local known = seen_set(P .. 'seen:', N)
-  for _, mark in ipairs(marks) do unseen(known, mark) end
+  -- a mark that may be in the store already is kept here too
+  for _, mark in ipairs(marks) do
+    if unseen(known, mark) == nil then
+      redis.call('SADD', seen_bucket(known, mark), mark)
+      known.seen = known.seen + 1
+    end
+  end
   settle_seen(known)
 end
 

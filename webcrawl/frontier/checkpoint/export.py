@@ -15,7 +15,8 @@ This works because:
   list that is read later, and from there by the journal to the dead letters. For queues that are too long for one
   step, see webcrawl.frontier.checkpoint.queue_copy.
 - A URL that is added while the seen set is read may be in the copy as seen. The copy must then have it as queued too,
-  so queues are read after the seen set. Its buckets are read in ascending order, because a split moves marks only up.
+  so queues are read after the seen set. Its buckets are read in ascending order, because a split moves marks only up,
+  and those in the store last, because marks move there and no mark leaves them.
 - The credit of a URL says whether an entry was queued again at a better level and will be passed over. So credit is
   read before the queues: the better entry is in a queue or in the journal.
 - A page settled after `begin` is in the journal and fetched again, so it does not matter whether the copies of other
@@ -37,6 +38,7 @@ from webcrawl.engine.keys import Keys, host_of
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, hold
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
+from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
 
@@ -177,7 +179,7 @@ class Exporter:
                 yield [name, [[int(due) - self._ahead[shard], member] for member, due in members]]
         async for record in self._credit(shard, prefix):
             yield record
-        async for record in self._seen(prefix):
+        async for record in self._seen(shard, prefix):
             yield record
         async for record in self._queues(shard, prefix):
             yield record
@@ -204,10 +206,12 @@ class Exporter:
                 record[name] = b"%d" % (int(record[name]) - self._ahead[self.keys.shard(host.decode())])
         return [host, record]
 
-    async def _seen(self, prefix: str) -> AsyncIterator[Record]:
+    async def _seen(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         async for sets in self._buckets("smembers", prefix + "n", prefix + "seen:"):
             marks = [int(mark) for bucket in sets for mark in bucket]
             yield ["seen", struct.pack(f"<{len(marks)}q", *marks)]
+        async for stored in ColdSeen(self.tails).all_marks(shard):
+            yield ["seen", stored.astype("<i8").tobytes()]
 
     async def _credit(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         async for hashes in self._buckets("hgetall", prefix + "credit", prefix + "credit:"):

@@ -18,6 +18,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import PartLost, StoreError
+from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.listing.changes import Changes, OpenChange
 from webcrawl.frontier.operations import BATCH
@@ -163,9 +164,9 @@ class URLChanger:
         leased = {_path(host, entry) for index, entry in lease.items() if index.isdigit()}
         urls = [host + change.path for change in wanted]
         marks = [self.keys.mark(host, self.fingerprint(url)) for url in urls]
-        calls = [script_call("is_seen", [prefix], mark=mark) for mark in marks]
+        states = await self._are_seen(host, marks)
         known = [await self.engine.client.hmget(prefix + name, urls) for name in ("dead", "dropped")]
-        rows = zip(wanted, await self._run_all(calls), *known, strict=True)
+        rows = zip(wanted, states, *known, strict=True)
         unreachable = host in self._unreachable
         self.changes.settle(
             shard,
@@ -175,6 +176,15 @@ class URLChanger:
                 for change, seen, dead, dropped in rows
             ],
         )
+
+    async def _are_seen(self, host: str, marks: Sequence[int]) -> list[bool]:
+        """Whether marks are in the seen set; if its part in the store cannot be read, they may all be there."""
+        try:
+            return await ColdSeen(self.tails).are_seen(marks)
+        except StoreError as error:
+            self.problem = str(error)
+            self._unreachable.add(host)
+            return [True] * len(marks)
 
     def _wanted(self, shard: int, host: str, entries: Sequence[bytes]) -> dict[str, OpenChange]:
         """Returns the open changes of queued entries, by path."""
@@ -230,7 +240,7 @@ class URLChanger:
         )
 
 
-def _reason(leased: bool, dead: bytes | None, dropped: bytes | None, unreachable: bool, seen: int) -> str:
+def _reason(leased: bool, dead: bytes | None, dropped: bytes | None, unreachable: bool, seen: bool) -> str:
     if leased:
         return "leased"
     if dead is not None:

@@ -274,14 +274,19 @@ local function part_of(descriptor)
   return name, tonumber(urls)
 end
 
--- Drops a part. A segment without parts becomes unused.
-local function part_is_done(P, descriptor, now)
-  local name, urls = part_of(descriptor)
-  redis.call('HINCRBY', P .. 'n', 'spilled', -urls)
+-- Counts a part of a segment that is no longer used. A segment without parts becomes unused.
+local function leave_segment(P, name, now)
   if redis.call('HINCRBY', P .. 'segments', name, -1) <= 0 then
     redis.call('HDEL', P .. 'segments', name)
     redis.call('ZADD', P .. 'unused', now, name)
   end
+end
+
+-- Drops a part.
+local function part_is_done(P, descriptor, now)
+  local name, urls = part_of(descriptor)
+  redis.call('HINCRBY', P .. 'n', 'spilled', -urls)
+  leave_segment(P, name, now)
 end
 
 -- Returns the same checksum as webcrawl.frontier.segments.checksum.

@@ -1,9 +1,39 @@
 -- The seen set: exact, in small sets of integers under `prefix`, with its size in the fields bits, split and seen of `hash`.
+-- If it was too large for the engine, part of it is in the store (webcrawl.frontier.cold_seen): `cold` is the number of
+-- fingerprints that are only there, and nil if there never were any.
 local function seen_set(prefix, hash)
-  local state = redis.call('HMGET', hash, 'bits', 'split', 'seen')
-  local seen = tonumber(state[3]) or 0
+  local state = redis.call('HMGET', hash, 'bits', 'split', 'seen', 'cold')
+  local seen, stored = tonumber(state[3]) or 0, tonumber(state[4])
   return {prefix = prefix, hash = hash, bits = tonumber(state[1]) or 0, split = tonumber(state[2]) or 0,
-    seen = seen, before = seen}
+    seen = seen, before = seen, cold = stored, cold_before = stored}
+end
+
+-- The cold buckets, ranges of fingerprints: the sorted set has the lower end of each, as member and as score. The filter of
+-- a bucket follows the descriptor of its part, which is padded. Scores are doubles, so fingerprints that differ only behind
+-- their first 53 bits are in one bucket. The filter is a blocked Bloom filter (Putze, Sanders and Singler 2007) with enhanced
+-- double hashing; webcrawl.frontier.cold_bucket makes it.
+local cold = {HEAD = 96, BLOCK = 128, BITS = 1024, TESTS = 6}
+-- Returns the lower end of the bucket of a fingerprint, and its key; nil without cold buckets.
+function cold.bucket(set, fingerprint)
+  local fence = redis.call('ZREVRANGEBYSCORE', set.prefix .. 'cold', fingerprint, '-inf', 'LIMIT', 0, 1)[1]
+  if fence then return fence, set.prefix .. 'cold:' .. fence end
+end
+-- Returns the descriptor of the part of a bucket; "" for an empty bucket.
+function cold.descriptor(key) return (string.gsub(redis.call('GETRANGE', key, 0, cold.HEAD - 1), ' +$', '')) end
+-- Whether a fingerprint may be in its cold bucket, by the filter. Returns the key of the bucket too.
+function cold.maybe(set, fingerprint)
+  local _, key = cold.bucket(set, fingerprint)
+  local blocks = key and (redis.call('STRLEN', key) - cold.HEAD) / cold.BLOCK or 0
+  if blocks <= 0 then return false end
+  local value = bucket_value(fingerprint)
+  local at, rest = cold.HEAD + cold.BLOCK * (value % blocks), math.floor(value / blocks)
+  local block = redis.call('GETRANGE', key, at, at + cold.BLOCK - 1)
+  local position, step = rest % cold.BITS, math.floor(rest / cold.BITS) % (cold.BITS / 2) * 2 + 1
+  for i = 1, cold.TESTS do
+    if bit.band(string.byte(block, bit.rshift(position, 3) + 1), bit.lshift(1, position % 8)) == 0 then return false end
+    position, step = (position + step) % cold.BITS, (step + i) % cold.BITS
+  end
+  return true, key
 end
 
 -- Returns the key of the bucket of a fingerprint, which is the decimal text of a signed 64-bit integer.
@@ -14,11 +44,25 @@ local function seen_bucket(set, fingerprint)
   return set.prefix .. bucket
 end
 
--- Adds a fingerprint; returns whether it is new.
-local function unseen(set, fingerprint)
-  local fresh = redis.call('SADD', seen_bucket(set, fingerprint), fingerprint) == 1
-  if fresh then set.seen = set.seen + 1 end
-  return fresh
+-- Adds a fingerprint; returns whether it is new. Returns nil, and adds nothing, if it may be in its cold bucket and `answer`
+-- does not say whether it is: "seen", or the descriptor of the part that a worker has read and that lacks it. A fingerprint
+-- that is found in the store is in the engine from then on, because it may be found again soon.
+local function unseen(set, fingerprint, answer)
+  local hot = seen_bucket(set, fingerprint)
+  if redis.call('SADD', hot, fingerprint) == 0 then return false end
+  if set.cold then
+    if answer == 'seen' then
+      set.cold = set.cold - 1
+      return false
+    end
+    local maybe, key = cold.maybe(set, fingerprint)
+    if maybe and not (answer and answer == cold.descriptor(key)) then
+      redis.call('SREM', hot, fingerprint)
+      return nil
+    end
+  end
+  set.seen = set.seen + 1
+  return true
 end
 
 local function split_bucket(set)
@@ -35,8 +79,9 @@ end
 
 -- Splits buckets that are due and stores the size. Call it last.
 local function settle_seen(set)
+  if set.cold ~= set.cold_before then redis.call('HSET', set.hash, 'cold', set.cold) end
   if set.seen == set.before then return end
-  while set.seen > BUCKET_LOAD * (2 ^ set.bits + set.split) do
+  while set.seen - (set.cold or 0) > BUCKET_LOAD * (2 ^ set.bits + set.split) do
     split_bucket(set)
     set.split = set.split + 1
     if set.split == 2 ^ set.bits then set.bits, set.split = set.bits + 1, 0 end

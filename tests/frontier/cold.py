@@ -1,0 +1,22 @@
+"""Helpers for the part of the seen set that is in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.cold_seen import ColdSeen
+from webcrawl.frontier.tails import Tails
+
+
+def cold_of(frontier: Frontier, folder: Path, **options: float) -> ColdSeen:
+    """Gives a frontier a store for the cold part of its seen set."""
+    record = Crawl(frontier.engine, frontier.keys, frontier.worker)
+    tails = Tails(frontier.engine, frontier.keys, record, folder.as_uri())
+    frontier.cold = ColdSeen(tails, **options)  # type: ignore[arg-type]
+    return frontier.cold
+
+
+async def spill(frontier: Frontier) -> int:
+    assert frontier.cold
+    return sum([await frontier.cold.spill(shard) for shard in range(frontier.keys.shards)])

@@ -1,0 +1,222 @@
+"""The cold part of the seen set: buckets in the store, for crawls that know more URLs than their engine can hold.
+
+Marks begin with the number of their host, so a bucket, which is a range of marks, has URLs of few hosts, and one read
+answers for all of them. The engine keeps new marks, those that were found again, and a filter of each bucket.
+add.lua asks for an answer only if a URL is not in the engine and passes the filter.
+
+Only a full engine moves marks. A worker copies them into new parts of their buckets, puts these into the store,
+replaces the buckets (merge_seen.lua), and only then removes the marks from the engine (drop_seen.lua). Buckets never
+lose a mark, and merge_seen.lua refuses parts that were made from an outdated bucket. So several workers may serve one
+shard, each may die at any point, and a step that is late or repeated changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.engine.keys import Keys
+from webcrawl.engine.scripts import Call, script_call
+from webcrawl.errors import PartLost, StoreError
+from webcrawl.frontier.segments import QueuePart
+from webcrawl.frontier.tails import Tails
+
+if TYPE_CHECKING:  # NumPy is slow to import, and most crawls never need it here
+    from webcrawl.frontier.cold_bucket import Marks
+
+logger = logging.getLogger(__name__)
+
+FULL_SHARE = 0.7
+"""The share of a server's memory limit above which marks move to the store."""
+LEAST_HOT = 100_000
+"""Marks of a shard that stay in the engine: they take a megabyte, and a small move rewrites all buckets for little."""
+
+KNOWN, MAYBE = 1, 2
+"""Replies of is_seen.lua: in the engine, and perhaps in a cold bucket."""
+
+_SEEN = "seen"
+"""The answer for a mark that is in its bucket."""
+_BUCKETS_AT_ONCE = 64
+_CACHED_MARKS = 1 << 22
+"""Marks of buckets that were read, 8 bytes each."""
+_READS_AT_ONCE = 16
+_LOOK_SECONDS = 5.0
+_LONGEST_HOLD = 5.0
+
+
+class ColdSeen:
+    """The cold buckets of one crawl. The verbs raise StoreError, and errors of UNAVAILABLE."""
+
+    def __init__(
+        self, tails: Tails, *, full_share: float = FULL_SHARE, least_hot: int = LEAST_HOT, pause: float = 0.5
+    ) -> None:
+        self._tails = tails
+        self._engine, self._keys = tails.engine, tails.keys
+        self._full_share, self._least_hot, self._pause = full_share, least_hot, pause
+        self._parts: LRUCache[tuple[int, str], Marks] = LRUCache(_CACHED_MARKS, getsizeof=len)
+        self._next: dict[int, int] = {}
+        """Shard -> the bucket in the engine at which its next move begins."""
+        self._serving: asyncio.Task[None] | None = None
+
+    def of(self, keys: Keys) -> ColdSeen:
+        """Returns the cold part of another crawl of the same engine and store."""
+        return self if keys == self._keys else ColdSeen(self._tails.of(keys))
+
+    async def answers(self, marks: Sequence[int]) -> list[str]:
+        """Does what `look` does, but waits while the store is unavailable: neither answer would be safe."""
+        hold = 0.0
+        while True:
+            try:
+                return await self.look(marks)
+            except StoreError as error:
+                if not hold:
+                    logger.warning("The store of the seen set is unavailable (%s): links wait.", error)
+                hold = min(_LONGEST_HOLD, hold * 2 or self._pause)
+                await asyncio.sleep(hold)
+
+    async def are_seen(self, marks: Sequence[int]) -> list[bool]:
+        """Whether marks are in the seen set, in the engine or in the store."""
+        states = await self._engine.run_all([seen_call(self._keys, mark) for mark in marks])
+        unsure = [mark for mark, state in zip(marks, states, strict=True) if state == MAYBE]
+        stored = dict(zip(unsure, await self.have(unsure), strict=True))
+        return [state == KNOWN or stored.get(mark, False) for mark, state in zip(marks, states, strict=True)]
+
+    async def have(self, marks: Sequence[int]) -> list[bool]:
+        """Whether the cold buckets have marks."""
+        return [answer == _SEEN for answer in await self.look(marks)]
+
+    async def look(self, marks: Sequence[int]) -> list[str]:
+        """Returns for each mark "seen", or the descriptor of the part of its bucket that lacks it."""
+        from webcrawl.frontier.cold_bucket import has_mark
+
+        by_shard: dict[int, list[int]] = {}
+        for index, mark in enumerate(marks):
+            by_shard.setdefault(self._keys.shard_of_mark(mark), []).append(index)
+        calls = [
+            script_call(
+                "seen_buckets", self._keys.queue(shard)[:1], url={"mark": [marks[index] for index in some]}
+            )
+            for shard, some in by_shard.items()
+        ]
+        parts: dict[tuple[int, str], list[int]] = {}
+        for (shard, some), descriptors in zip(
+            by_shard.items(), await self._engine.run_all(calls), strict=True
+        ):
+            for index, descriptor in zip(some, descriptors, strict=True):
+                parts.setdefault((shard, descriptor.decode()), []).append(index)
+        answers = [""] * len(marks)
+        room = asyncio.Semaphore(_READS_AT_ONCE)
+
+        async def answer(part: tuple[int, str], indexes: list[int]) -> None:
+            async with room:
+                known = await self._part(*part)
+            for index in indexes:
+                answers[index] = _SEEN if has_mark(known, marks[index]) else part[1]
+
+        for outcome in await asyncio.gather(
+            *itertools.starmap(answer, parts.items()), return_exceptions=True
+        ):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return answers
+
+    async def _part(self, shard: int, descriptor: str) -> Marks:
+        """Returns the marks of a part. A lost part has none: its URLs count as new, and are fetched again."""
+        from webcrawl.frontier.cold_bucket import as_marks, unpack_marks
+
+        if not descriptor:
+            return as_marks(())
+        if (known := self._parts.get((shard, descriptor))) is None:
+            part = QueuePart.parse(descriptor.encode())
+            try:
+                known = unpack_marks(await self._tails.read_bytes(shard, part), part)
+            except PartLost as error:
+                logger.error(
+                    "%d URLs are no longer known, and may be fetched again: segment %s of shard %d: %s",
+                    *(part.urls, part.segment, shard, error),
+                )
+                known = as_marks(())
+            if len(known) <= _CACHED_MARKS:
+                self._parts[shard, descriptor] = known
+        return known
+
+    async def all_marks(self, shard: int) -> AsyncIterator[Marks]:
+        """Yields the marks of all buckets of a shard; buckets may be split and get marks meanwhile."""
+        prefix, after = self._keys.queue(shard)[0], "-inf"
+        while fences := await self._engine.client.zrange(
+            f"{prefix}seen:cold", after, "+inf", byscore=True, offset=0, num=_BUCKETS_AT_ONCE
+        ):
+            for descriptor in await self._engine.run(
+                script_call("seen_buckets", [prefix], url={"mark": fences})
+            ):
+                if descriptor:
+                    yield await self._part(shard, descriptor.decode())
+            after = f"({fences[-1].decode()}"
+
+    def start(self, shards: Callable[[], Sequence[int]]) -> None:
+        """Starts a task that moves marks of these shards to the store while their servers are full."""
+        if self._tails.has_store:
+            self._serving = asyncio.create_task(self._serve(shards))
+
+    async def stop(self) -> None:
+        """Stops the task. An unfinished move loses nothing."""
+        while self._serving is not None and not self._serving.done():
+            # repeated, because the engine's client may swallow a cancellation
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=0.1)
+
+    async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
+        is_waiting = False
+        while True:
+            try:
+                await self.spill_if_full(shards())
+                is_waiting = False
+            except UNAVAILABLE:
+                pass  # the worker's loop logs the error
+            except StoreError as error:
+                if not is_waiting:
+                    logger.warning(
+                        "The seen set grows in the engine, because the store is unavailable: %s", error
+                    )
+                is_waiting = True
+            except Exception:
+                logger.exception("Moving known URLs to the store failed; trying again.")
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def spill_if_full(self, shards: Sequence[int]) -> int:
+        """Moves marks to the store until the servers of these shards are no longer full; returns their number."""
+        moved = 0
+        while (shard := await self._fullest(shards)) is not None and (some := await self.spill(shard)):
+            moved += some
+        return moved
+
+    async def _fullest(self, shards: Sequence[int]) -> int | None:
+        """Returns the shard with the most marks on a full server; None without one."""
+        calls = [script_call("plan_seen", self._keys.queue(shard)[:1]) for shard in shards]
+        plans = zip(shards, await self._engine.run_all(calls), strict=True)
+        full = {
+            shard: plan.hot
+            for shard, plan in plans
+            if plan.used > self._full_share * plan.limit and plan.hot >= self._least_hot
+        }
+        return max(full, key=full.__getitem__, default=None)
+
+    async def spill(self, shard: int) -> int:
+        """Moves marks of a shard to the store; returns the number that left the engine."""
+        from webcrawl.frontier.cold_move import SeenMove
+
+        move = SeenMove(self._tails, shard, self._next.get(shard, 0), self._part)
+        moved = await move.run()
+        self._next[shard] = move.next
+        return moved
+
+
+def seen_call(keys: Keys, mark: int) -> Call:
+    """Returns the call that tests a mark, without a change."""
+    return script_call("is_seen", keys.queue(keys.shard_of_mark(mark))[:1], mark=mark)

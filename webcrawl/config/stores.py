@@ -46,6 +46,7 @@ class StoreConfig:
     max_share: float = from_setting("STORE_MAX_SHARE")
     quota: int = from_setting("STORE_QUOTA_BYTES")
     history: int = from_setting("METADATA_HISTORY")
+    partitions: int = from_setting("METADATA_PARTITIONS")
     keeps_robotstxt: bool = from_setting("WARC_ROBOTSTXT")
     keeps_links: bool = from_setting("LINKS")
     listeners: int = from_setting("LISTENERS_MAXLEN")

@@ -56,7 +56,10 @@ class MetadataPipeline(SessionComponent):
 
         session.stores.data_dir.mkdir(parents=True, exist_ok=True)
         # now, not when the spider opens: an unusable database stops the crawl before it starts
-        self._metadata = Metadata(session.stores.metadata, history=session.stores.history, dates=dates)
+        stores = session.stores
+        self._metadata = Metadata(
+            stores.metadata, history=stores.history, dates=dates, partitions=stores.partitions
+        )
         self._due_pages = None
         if dates is not None:
             from webcrawl.stores.due_pages import DuePages

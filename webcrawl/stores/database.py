@@ -77,6 +77,7 @@ class Database:
         With `at_leisure`, statements have no timeout.
         """
         deadline = time.monotonic() + LOCK_TIMEOUT
+        drivers: Any = getattr(self.dialect.dbapi, "Error", ())
         while True:
             try:
                 with self._engine.begin() as connection, self._pace(connection, at_leisure):
@@ -84,9 +85,11 @@ class Database:
                         # takes the write lock now, so that the rows that `work` reads do not change before it writes
                         connection.execute(text("BEGIN IMMEDIATE"))
                     return work(connection)
-            except SQLAlchemyError as error:
+            except (SQLAlchemyError, drivers) as raised:
+                # `work` may have called the driver itself
+                error = self._as_sqlalchemys("", raised)
                 if not _is_conflict(error) or time.monotonic() > deadline:
-                    raise self._failure(error) from error
+                    raise self._failure(error) from raised
                 time.sleep(random.uniform(0.01, 0.1))
 
     @contextmanager
@@ -142,7 +145,7 @@ class Database:
         return [tuple(row) for row in self._cursor.fetchall()]
 
     def _as_sqlalchemys(self, statement: str, error: Exception) -> SQLAlchemyError:
-        """Returns an exception of the driver as an exception of SQLAlchemy."""
+        """Returns an exception, of the driver too, as an exception of SQLAlchemy."""
         drivers: Any = getattr(self.dialect.dbapi, "Error", ())
         if isinstance(error, drivers):
             known = DBAPIError.instance(statement, None, error, drivers, dialect=self.dialect)

@@ -20,7 +20,7 @@ from webcrawl.stores.chosen_columns import chosen_value
 from webcrawl.stores.columns import FETCHED, host_signals, in_utc, pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import NOT_ALIVE, first_plan, is_alive
-from webcrawl.stores.selection import of_host
+from webcrawl.stores.selection import of_host, with_urls
 from webcrawl.urls.canonical import split
 
 HELD = timedelta(minutes=10)
@@ -212,7 +212,11 @@ class DuePages(DatabaseTables):
     def _set_dates(
         self, connection: Connection, urls: Sequence[str], dates: Mapping[str, datetime | None]
     ) -> set[str]:
-        wanted = select(pages.c.url).where(self._of_crawl, pages.c.url.in_(urls)).order_by(pages.c.url)
+        wanted = (
+            select(pages.c.url)
+            .where(self._of_crawl, with_urls(urls, self.database.dialect))
+            .order_by(pages.c.url)
+        )
         known = connection.execute(wanted.with_for_update()).scalars().all()
         if known:
             connection.execute(_SET_DATE, [{"key": url, "due": dates[url]} for url in known])
@@ -230,7 +234,7 @@ class DuePages(DatabaseTables):
             some = urls[first : first + _SET_AT_ONCE]
 
             def work(connection: Connection, some: Sequence[str] = some) -> int:
-                query = select(*self._columns).where(self._of_crawl, pages.c.url.in_(some))
+                query = select(*self._columns).where(self._of_crawl, with_urls(some, self.database.dialect))
                 rows = connection.execute(query.order_by(pages.c.url).with_for_update())
                 heard = [
                     told
@@ -285,8 +289,8 @@ class DuePages(DatabaseTables):
             number = _count(connection, host)
             step = max(1, -(-number // most))
             chosen = connection.execute(select(urls.c.url).where(urls.c.number % step == 0)).scalars().all()
-            found = self._pages(connection, pages.c.url.in_(chosen))
-        return found, number * len(found) // max(1, len(chosen))
+            planned = self._pages(connection, with_urls(chosen, self.database.dialect))
+        return planned, number * len(planned) // max(1, len(chosen))
 
     def look(self, after: str, most: int) -> tuple[list[DuePage], str | None]:
         """Returns the planned pages among the first `most` URLs after a URL, by URL.
@@ -296,8 +300,8 @@ class DuePages(DatabaseTables):
         query = select(pages.c.url).where(pages.c.url > after).order_by(pages.c.url).limit(most)
         with self.database.reading(at_leisure=False) as connection:
             urls = connection.execute(query).scalars().all()
-            found = self._pages(connection, pages.c.url.in_(urls)) if urls else []
-        return found, urls[-1] if len(urls) == most else None
+            planned = self._pages(connection, with_urls(urls, self.database.dialect)) if urls else []
+        return planned, urls[-1] if len(urls) == most else None
 
     def _pages(self, connection: Connection, which: ColumnElement[bool]) -> list[DuePage]:
         """Returns the planned pages among the rows with these URLs.

@@ -34,8 +34,8 @@ from webcrawl.stores.history import (
     state,
 )
 from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
-from webcrawl.stores.schema import PAGES, SchemaTables
-from webcrawl.stores.selection import CRAWLS, of_host
+from webcrawl.stores.schema import PAGES, PARTITIONS, SchemaTables
+from webcrawl.stores.selection import CRAWLS, of_host, with_urls
 from webcrawl.urls.canonical import split
 
 if TYPE_CHECKING:
@@ -70,14 +70,21 @@ class Metadata(SchemaTables):
     """The tables of pages in the database at a URI.
 
     `history` is the number of earlier fetches that are kept for a URL. `dates` decide when pages are due again.
+    `partitions`: those of tables that this creates in PostgreSQL.
     Methods may be called from any thread. They raise StoreError with the name of the database, StoreUnavailable when
     retrying may succeed.
     """
 
     def __init__(
-        self, uri: str, *, history: int = 30, read_only: bool = False, dates: RevisitDates | None = None
+        self,
+        uri: str,
+        *,
+        history: int = 30,
+        read_only: bool = False,
+        dates: RevisitDates | None = None,
+        partitions: int = PARTITIONS,
     ) -> None:
-        super().__init__(uri, PAGES, read_only=read_only)
+        super().__init__(uri, PAGES, read_only=read_only, partitions=partitions)
         self._history = history
         self._dates = dates
         self._statements = page_statements(self.database.dialect)
@@ -107,7 +114,8 @@ class Metadata(SchemaTables):
     def get_many(self, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Returns rows by URL, for at most some thousand URLs; URLs without a row are left out."""
         with self.database.reading(at_leisure=False) as connection:
-            rows = connection.execute(select(pages).where(pages.c.url.in_(urls))).mappings().all()
+            query = select(pages).where(with_urls(urls, self.database.dialect))
+            rows = connection.execute(query).mappings().all()
         return {row["url"]: dict(row) for row in rows}
 
     def last_visits(self, urls: Sequence[str]) -> dict[str, datetime]:
@@ -120,7 +128,7 @@ class Metadata(SchemaTables):
 
     def lacking(self, urls: Sequence[str], crawl: str) -> set[str]:
         """Returns those of some thousand URLs at most that have no row of this crawl."""
-        query = select(pages.c.url).where(pages.c.url.in_(urls), pages.c.crawl == crawl)
+        query = select(pages.c.url).where(with_urls(urls, self.database.dialect), pages.c.crawl == crawl)
         with self.database.reading(at_leisure=False) as connection:
             return set(urls) - set(connection.execute(query).scalars())
 
@@ -283,11 +291,10 @@ class Metadata(SchemaTables):
                 new_links[clean(source)] += 1
         remembered = {self._statements.remember: earlier} if earlier else {}
         for statement, batch in (remembered | written).items():
-            connection.exec_driver_sql(statement.text, statement.parameters(batch))
+            statement.store(connection, batch)
         if new_links:
             credited = [{"url": url, "new_links": number} for url, number in new_links.items()]
-            credit = self._statements.credit
-            connection.exec_driver_sql(credit.text, credit.parameters(credited))
+            self._statements.credit.store(connection, credited)
         if learned:
             self._learn(connection, signals, learned)
         if full:

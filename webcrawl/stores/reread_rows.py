@@ -17,7 +17,7 @@ from webcrawl.stores.columns import pages
 from webcrawl.stores.database import DatabaseTables
 from webcrawl.stores.history import UNCHANGED
 from webcrawl.stores.page_statements import WriteStatement
-from webcrawl.stores.selection import CRAWLS
+from webcrawl.stores.selection import CRAWLS, with_urls
 
 READ_FIELDS = (
     *("mime_type", "charset", "length", "truncated", "simhash"),
@@ -113,7 +113,9 @@ class RereadRows(DatabaseTables):
 
         def work(connection: Any) -> list[bool]:
             urls = [row["url"] for row in rows]
-            query = select(pages.c.url, *(pages.c[name] for name in _FETCH)).where(pages.c.url.in_(urls))
+            query = select(pages.c.url, *(pages.c[name] for name in _FETCH)).where(
+                with_urls(urls, self.database.dialect)
+            )
             stored = {row.url: row[1:] for row in connection.execute(query.with_for_update())}
             same = [stored.get(row["url"]) == tuple(row[name] for name in _FETCH) for row in rows]
             self._execute(
@@ -149,7 +151,7 @@ class RereadRows(DatabaseTables):
 
     def _execute(self, connection: Any, statement: WriteStatement, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            connection.exec_driver_sql(statement.text, statement.parameters(rows))
+            statement.store(connection, rows)
 
     def _stream(self, query: Select[Any]) -> Iterator[Any]:
         with self.database.reading() as connection:

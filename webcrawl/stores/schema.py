@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 # a random number that other programs on the same server are unlikely to lock
 _SCHEMA_LOCK = 0x77656263
 _MISSING_PRIVILEGE = "42501"
+PARTITIONS = 16
+"""The partitions of tables that a process creates without a setting."""
 
 UpgradeStep: TypeAlias = Callable[[Connection], None]
 """Changes the tables of one version to those of the next, in the transaction of a connection.
@@ -35,7 +37,8 @@ class Schema:
     """Tables that change together. The table named `version_table` holds their version.
 
     `upgrades` maps a version to the step that makes its tables from those of the version before. The first version
-    without a step can only be created.
+    without a step can only be created. PostgreSQL splits new tables with the column `hashed_by` into partitions by its
+    hash; it must be part of their keys.
     """
 
     def __init__(
@@ -44,10 +47,12 @@ class Schema:
         version: int,
         *tables: Table,
         upgrades: Mapping[int, UpgradeStep] | None = None,
+        hashed_by: str = "",
     ) -> None:
         self.version = version
         self.tables = tables
         self.upgrades = upgrades or {}
+        self.hashed_by = hashed_by
         self.versions = Table(version_table, MetaData(), Column("version", Integer, primary_key=True))
 
     def steps_from(self, version: int) -> list[UpgradeStep] | None:
@@ -90,20 +95,27 @@ PAGES = Schema(
         11: adding(pages, "signals", "change_distance"),
         12: adding(pages, "extracted", "structured_data"),
     },
+    # not by the host: see docs/scale.md
+    hashed_by="url",
 )
 
 
 class SchemaTables(DatabaseTables):
     """The tables of a schema in the database at a URI.
 
-    The first process that opens the tables creates or upgrades them, unless `read_only`. Raises StoreError for tables
+    The first process that opens the tables creates or upgrades them, unless `read_only`. `partitions` is the number of
+    partitions of new tables in PostgreSQL, 0 for none; tables that exist stay as they are. Raises StoreError for tables
     of a newer version, of a version without upgrade, and for older tables that may only be read.
     """
 
-    def __init__(self, uri: str, schema: Schema, *, read_only: bool = False) -> None:
+    def __init__(
+        self, uri: str, schema: Schema, *, read_only: bool = False, partitions: int = PARTITIONS
+    ) -> None:
         super().__init__(uri, read_only=read_only)
         if not read_only:
-            self.database.write(lambda connection: prepare(connection, self.name, schema), at_leisure=True)
+            self.database.write(
+                lambda connection: prepare(connection, self.name, schema, partitions), at_leisure=True
+            )
             return
         with self.database.reading() as connection:
             stored = _stored_version(connection, schema)
@@ -113,7 +125,7 @@ class SchemaTables(DatabaseTables):
                 raise _not_upgraded(self.name, schema, stored, "it is opened for reading only")
 
 
-def prepare(connection: Connection, name: str, schema: Schema) -> None:
+def prepare(connection: Connection, name: str, schema: Schema, partitions: int = PARTITIONS) -> None:
     """Creates or upgrades the tables of the database `name` in the transaction of `connection`.
 
     One process does this at a time. If the tables exist in this version, this only needs the privilege to read them.
@@ -127,23 +139,44 @@ def prepare(connection: Connection, name: str, schema: Schema) -> None:
     stored = _stored_version(connection, schema)
     steps = [] if stored is None else _needed_steps(name, schema, stored)
     if stored is not None and steps:
-        _upgrade(connection, name, schema, stored, steps)
+        _upgrade(connection, name, schema, stored, steps, partitions)
         return
-    _create(connection, schema)
+    _create(connection, schema, partitions)
     if stored is None:
         connection.execute(schema.versions.insert().values(version=schema.version))
 
 
-def _create(connection: Connection, schema: Schema) -> None:
+def _create(connection: Connection, schema: Schema, partitions: int) -> None:
+    """Creates the tables that are missing."""
+    is_split = connection.dialect.name == "postgresql" and partitions > 0
     for table in schema.tables:
-        table.create(connection, checkfirst=True)
+        if not (is_split and schema.hashed_by in table.columns):
+            table.create(connection, checkfirst=True)
+        elif not inspect(connection).has_table(table.name):
+            _create_partitioned(connection, table, schema.hashed_by, partitions)
+
+
+def _create_partitioned(connection: Connection, table: Table, column: str, partitions: int) -> None:
+    # a copy: the options of a table hold for all databases
+    parent = table.to_metadata(MetaData())
+    parent.dialect_options["postgresql"]["partition_by"] = f"HASH ({column})"
+    parent.create(connection)
+    for number in range(partitions):
+        values = f"WITH (MODULUS {partitions}, REMAINDER {number})"
+        partition = f"{table.name}_{number:0{len(str(partitions - 1))}}"
+        connection.execute(text(f"CREATE TABLE {partition} PARTITION OF {table.name} FOR VALUES {values}"))
 
 
 def _upgrade(
-    connection: Connection, name: str, schema: Schema, stored: int, steps: list[UpgradeStep]
+    connection: Connection,
+    name: str,
+    schema: Schema,
+    stored: int,
+    steps: list[UpgradeStep],
+    partitions: int,
 ) -> None:
     try:
-        _create(connection, schema)
+        _create(connection, schema, partitions)
         for step in steps:
             step(connection)
         connection.execute(schema.versions.update().values(version=schema.version))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, func, or_, select
+from sqlalchemy import ARRAY, ColumnElement, Dialect, Select, Text, and_, func, literal, or_, select
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.stores.columns import in_utc, pages
@@ -24,6 +25,20 @@ CRAWLS = select(pages.c.crawl).where(pages.c.crawl.is_not(None)).distinct().orde
 def of_crawl(name: str) -> ColumnElement[bool]:
     """Rows of URLs that this crawl fetched last."""
     return pages.c.crawl == name
+
+
+def with_urls(urls: Sequence[str], dialect: Dialect) -> ColumnElement[bool]:
+    """Rows of these URLs, at most some thousand."""
+    return pages.c.url.in_(urls if dialect.name == "sqlite" else each_of(literal(urls, ARRAY(Text))))
+
+
+def each_of(urls: ColumnElement[Sequence[str]]) -> Select[tuple[str]]:
+    """Selects the URLs of an array in PostgreSQL.
+
+    Of a list or an array, PostgreSQL would look for each URL in each partition: three times as long with 16 of them. A
+    joined URL is looked for in its own.
+    """
+    return select(func.unnest(urls, type_=Text).column_valued("wanted"))
 
 
 def of_host(host: str) -> ColumnElement[bool]:

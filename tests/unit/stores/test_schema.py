@@ -23,11 +23,16 @@ def _plain(index: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tables_of(uri: str) -> dict[str, Any]:
-    """The columns in order with their types and collations, the primary key, indexes and options of each table."""
+    """The columns in order with their types and collations, the primary key, indexes and options of each table.
+
+    Of a partition only the names of its columns: the rest is as its table has it, and PostgreSQL names the indexes.
+    """
     engine = create_engine(uri)
     looked = inspect(engine)
     found = {
-        table: (
+        table: [column["name"] for column in looked.get_columns(table)]
+        if "postgresql_inherits" in looked.get_table_options(table)
+        else (
             [(c["name"], repr(c["type"]), c["nullable"], c["default"]) for c in looked.get_columns(table)],
             looked.get_pk_constraint(table)["constrained_columns"],
             sorted((_plain(index) for index in looked.get_indexes(table)), key=itemgetter("name")),

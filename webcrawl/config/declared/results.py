@@ -149,6 +149,14 @@ GROUP = SettingGroup(
         example="postgresql+psycopg://crawler@db.example.com/crawl",
     ),
     Setting(
+        "METADATA_PARTITIONS",
+        16,
+        "Partitions of tables `pages` and `fetches` that a crawl creates in PostgreSQL, by a hash of the URL; 0 means "
+        "none. [Tables that exist](../scale.md#metadata) stay as they are.",
+        values=Whole(least=0, most=1_000),
+        example=64,
+    ),
+    Setting(
         "METADATA_HISTORY",
         30,
         "Earlier fetches of a URL that table `fetches` keeps; 0 keeps none. The latest fetch is in table "

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -146,14 +145,16 @@ def judge(
 
 
 def politeness(log: Iterable[Hit], delay: float, excuses: Sequence[tuple[float, float]] = ()) -> Politeness:
-    """Judges a log sorted by the start of requests; `excuses` are periods in which requests may be early."""
+    """Judges a log sorted by the start of requests; `excuses` are periods in which requests may be early.
+
+    A page may follow robots.txt at once, but not while it is asked for; its gap is the one after the page before it.
+    """
     by_host: dict[str, list[Hit]] = {}
     for hit in log:
         by_host.setdefault(hit.host, []).append(hit)
     gaps: list[tuple[float, Hit]] = []
     for hits in by_host.values():
-        ends = itertools.accumulate((hit.finished for hit in hits), max)
-        gaps += [(hit.started - end, hit) for end, hit in zip(ends, hits[1:], strict=False)]
+        gaps += _gaps(hits)
     early = [(gap, hit) for gap, hit in gaps if gap < delay - TOLERANCE_SECONDS]
     excused = sum(any(start <= hit.started <= end for start, end in excuses) for _, hit in early)
     early = [
@@ -166,6 +167,20 @@ def politeness(log: Iterable[Hit], delay: float, excuses: Sequence[tuple[float, 
         shortest_gap=min((gap for gap, _ in gaps), default=math.inf),
         examples=[f"{hit.host}{hit.path} at {hit.started:.3f}: gap {gap:.4f} s" for gap, hit in early[:5]],
     )
+
+
+def _gaps(hits: Iterable[Hit]) -> Iterator[tuple[float, Hit]]:
+    """Yields each request to a host but the first with its gap, negative if it overlaps with another."""
+    any_end = page_end = -math.inf
+    for hit in hits:
+        is_page = hit.path != "/robots.txt"
+        gap = hit.started - any_end
+        if is_page and gap >= 0:
+            gap = hit.started - page_end
+        if gap < math.inf:
+            yield gap, hit
+        any_end = max(any_end, hit.finished)
+        page_end = max(page_end, hit.finished) if is_page else page_end
 
 
 def _rows(data_dir: Path) -> list[dict[str, Any]]:

@@ -107,6 +107,10 @@ async def test_workers_count_the_hosts_of_all_shards(
             for worker, shards in zip(workers, ([0, 1], [2, 3]), strict=True)
         ]
     assert found == [whole, whole]
+    without_shards = Ledger(frontier.engine, frontier.keys)
+    assert await without_shards.slow_down([], Slowdown(), 1.0) == whole, (
+        "of more workers than shards, some have none"
+    )
 
 
 async def test_a_domain_is_one_owner_wherever_its_hosts_are(frontier_of: Callable[..., Frontier]) -> None:

@@ -150,7 +150,7 @@ async def test_two_workers_reach_the_page_limit_exactly(frontier_of: Frontiers, 
     both = [Consumer(frontier_of(worker=f"w{n}", shards=16), answer, max_pages=limit) for n in range(2)]
     for consumer in both:
         consumer.start(urls[0])
-    reasons = {await consumer.end() for consumer in both}
+    reasons = set(await asyncio.gather(*(consumer.end() for consumer in both)))
     assert "max_pages" in reasons
     totals = await both[0].crawl.totals()
     assert totals["pages"] == limit
@@ -171,7 +171,9 @@ async def test_unused_permits_of_a_worker_are_available_to_another(frontier_of: 
     for consumer in both.values():
         consumer.start(seeding=True)
     one, other = both["w1"], both["w2"]
-    await one.until(lambda: all(len(consumer.worker.membership.peers) == 2 for consumer in both.values()))
+    await one.until(
+        lambda: [len(consumer.worker.membership.served()) for consumer in both.values()] == [8, 8]
+    )
     keys, shards = (
         one.frontier.keys,
         {name: c.worker.membership.served() for name, c in both.items()},

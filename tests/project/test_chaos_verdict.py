@@ -12,8 +12,8 @@ from tests.web import Hit
 DELAY = 2.0
 
 
-def hit(started: float, finished: float, host: str = "127.0.1.1") -> Hit:
-    return Hit(host, "/", "GET", {}, 1, started, finished)
+def hit(started: float, finished: float, host: str = "127.0.1.1", path: str = "/") -> Hit:
+    return Hit(host, path, "GET", {}, 1, started, finished)
 
 
 def test_a_polite_log_has_no_fault() -> None:
@@ -39,3 +39,12 @@ def test_early_requests_within_a_pause_are_excused() -> None:
 def test_overlaps_with_a_long_request_are_counted(end: float) -> None:
     verdict = politeness([hit(0, end), hit(2, 2.1), hit(4.5, 4.6)], DELAY)
     assert verdict.at_once == 2
+
+
+def test_a_page_may_follow_robots_txt_but_not_overlap_with_it() -> None:
+    robots = "/robots.txt"
+    assert politeness([hit(0, 1, path=robots), hit(1.1, 2)], DELAY).too_early == 0
+    assert politeness([hit(0, 1, path=robots), hit(0.5, 2)], DELAY).at_once == 1
+    verdict = politeness([hit(0, 1), hit(3, 3.1, path=robots), hit(3.2, 4)], DELAY)
+    assert (verdict.too_early, verdict.shortest_gap) == (0, pytest.approx(2.0))
+    assert politeness([hit(0, 1), hit(1.5, 1.6, path=robots), hit(2.5, 3)], DELAY).too_early == 2

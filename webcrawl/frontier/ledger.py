@@ -140,7 +140,8 @@ class Ledger:
         self._wide = sorted({owner.decode() for reply in replies for owner in reply.some})[:_MOST_WIDE]
         if len(counts) < self.keys.shards:
             counts = await self._of_others(counts) | counts
-        better, sunk, wide = map(sum, zip(*counts.values(), strict=True))
+        # of more workers than shards, some have none
+        better, sunk, wide = map(sum, zip((0, 0, 0), *counts.values(), strict=True))
         return better, sunk, wide / self.keys.shards
 
     async def _of_others(self, counts: Mapping[int, _Counts]) -> dict[int, _Counts]:

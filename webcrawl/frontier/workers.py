@@ -14,6 +14,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.hosts.pace import Pace
+from webcrawl.policies.shard_shares import ShardLoad
 
 _WORKED_GAP_SECONDS = 10.0
 """A longer silence of all workers does not count as working time."""
@@ -146,7 +147,7 @@ class WorkerRegistry:
         client, own = self.engine.client, self.keys.own
         for worker, when in await client.zrange(own("workers"), 0, -1, withscores=True):
             await self.engine.change(own("lost"), "HSET", worker, int(when))
-        await client.delete(*(own(name) for name in ("workers", "seeding", "permits", "holding")))
+        await client.delete(*(own(name) for name in ("workers", "seeding", "permits", "holding", "shares")))
 
     async def hold(self, reason: str) -> None:
         """Records why this worker leases nothing, to be repeated with each heartbeat; "" ends the hold."""
@@ -160,6 +161,19 @@ class WorkerRegistry:
         """Returns the workers that lease nothing: worker -> reason."""
         raw = await self.engine.client.hgetall(self.keys.own("holding"))
         return {worker.decode(): reason.decode() for worker, reason in raw.items()}
+
+    async def shares(self) -> dict[int, str]:
+        """Returns shard -> worker that serves it, as one of the workers has shared them out; empty at first."""
+        packed = await self.engine.client.get(self.keys.own("shares"))
+        shares = msgpack.unpackb(packed) if packed else {}
+        return {shard: worker for worker, shards in shares.items() for shard in shards}
+
+    async def share_out(self, owners: Mapping[int, str]) -> None:
+        """Stores which worker serves which shard."""
+        shares: dict[str, list[int]] = {}
+        for shard, worker in owners.items():
+            shares.setdefault(worker, []).append(shard)
+        await self.engine.change(self.keys.own("shares"), "SET", msgpack.packb(shares))
 
     async def _send(self, tally: Call, *, counts: bool) -> Beat:
         """Sends a tally. If the tally counts something and its reply is lost, it is sent again with the next tally."""
@@ -219,7 +233,8 @@ class Vitals:
     `speed` is in pages per second over the last half minute. `slowest`: the hosts whose last answers took longest, in
     seconds. `paces`: the paces of the slowest hosts, and of the leased hosts with the most open requests or the longest
     waits. `processing`: pages that have been read or stored for some seconds, the oldest first, with the times at which
-    they were fetched. `outlook`: its look at the crawl.
+    they were fetched. `outlook`: its look at the crawl. `shards`: how many it serves. `loads`: the shards that it has
+    worked on lately, each with its processor cores, bytes per second, and hosts that are due and not asked.
     """
 
     started: float
@@ -234,6 +249,16 @@ class Vitals:
     paces: Mapping[str, Pace] = field(default_factory=dict)
     processing: Sequence[tuple[str, float]] = ()
     outlook: WorkerOutlook = field(default_factory=WorkerOutlook)
+    shards: int = 0
+    loads: Sequence[tuple[int, float, float, float]] = ()
+
+    @property
+    def load(self) -> ShardLoad:
+        """The sum over all shards."""
+        total = ShardLoad()
+        for _, *measures in self.loads:
+            total.add(ShardLoad(*measures))
+        return total
 
 
 _NAMES = frozenset(vital.name for vital in fields(Vitals))
@@ -269,8 +294,9 @@ def _decoded(packed: bytes) -> Vitals:
     """Reads vitals, and ignores fields that only a later version knows."""
     values = {name: value for name, value in msgpack.unpackb(packed).items() if name in _NAMES}
     paces = {host: Pace(*pace) for host, pace in values.pop("paces", {}).items()}
+    loads = tuple(tuple(load) for load in values.pop("loads", ()))
     processing = [(url, fetched) for url, fetched in values.pop("processing", ())]
     look = values.pop("outlook", {})
     slow = tuple((host, queued, seconds) for host, queued, seconds in look.pop("slow", ()))
     outlook = WorkerOutlook(**look, slow=slow)
-    return Vitals(**values, paces=paces, processing=processing, outlook=outlook)
+    return Vitals(**values, paces=paces, processing=processing, outlook=outlook, loads=loads)

@@ -26,6 +26,7 @@ from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.leasing import LeaseSafety
 from webcrawl.worker.membership import Membership, Permits
 from webcrawl.worker.reporter import Tally
+from webcrawl.worker.shard_sharing import ShardLoadMeter
 
 logger = logging.getLogger(__name__)
 
@@ -168,6 +169,7 @@ class VitalsReports:
     permits: Permits
     costs: Costs
     processing: Processing
+    loads: ShardLoadMeter = field(init=False)
     outlook: WorkerOutlook = field(default_factory=WorkerOutlook, init=False)
     """The worker's latest look at the crawl, which is set from outside."""
     _started: float = field(default_factory=time.time, init=False)
@@ -177,6 +179,7 @@ class VitalsReports:
 
     def __post_init__(self) -> None:
         self._pages = deque([(time.monotonic(), 0)], maxlen=_SPEED_BEATS)
+        self.loads = ShardLoadMeter(self.crawl.keys)
 
     async def send(self, seconds: float) -> None:
         """Sends costs, stores the vitals for `seconds`, and takes a sample if one is due."""
@@ -195,6 +198,7 @@ class VitalsReports:
     async def _send_costs(self) -> None:
         """Sends the costs and present loads of hosts; the costs are not lost when this raises."""
         taken = self.costs.take()
+        self.loads.note(taken, self.hosts.unasked())
         await self.crawl.costs.add(taken)
         with suppress(EngineUnavailable):  # a full engine refuses what is only shown
             await self.crawl.costs.show(with_domains(self._loads(taken)))
@@ -236,6 +240,8 @@ class VitalsReports:
             {host.lease.host: host.turn.pace(now) for host in (*slowest, *busiest, *waiting)},
             self._long_processed(now),
             self.outlook,
+            len(self.membership.served()),
+            self.loads.loads(),
         )
 
     def _long_processed(self, now: float) -> list[tuple[str, float]]:

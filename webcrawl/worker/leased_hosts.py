@@ -226,12 +226,16 @@ class LeasedHosts:
 
     def due(self, seconds: float) -> int:
         """Returns how many URLs may be handed out within `seconds`, before any fetch ends."""
-        until = time.monotonic() + seconds
-        return sum(
-            min(len(host.urls), host.concurrency - host.in_flight)
-            for host in self
-            if host.urls and not host.leaving and host.turn.ready_at <= until
-        )
+        due = self._due_hosts(time.monotonic() + seconds)
+        return sum(min(len(host.urls), host.concurrency - host.in_flight) for host in due)
+
+    def unasked(self) -> list[str]:
+        """Returns the hosts that may be asked now."""
+        due = self._due_hosts(time.monotonic())
+        return [host.lease.host for host in due if host.in_flight < host.concurrency]
+
+    def _due_hosts(self, until: float) -> Iterator[LeasedHost]:
+        return (host for host in self if host.urls and not host.leaving and host.turn.ready_at <= until)
 
     def leased_classes(self) -> dict[str, list[str]]:
         """Returns the classes of the URLs that were not handed out, by site of TRAFFIC."""

@@ -11,6 +11,7 @@ import xxhash
 
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier import Crawl
+from webcrawl.worker.shard_sharing import ShardSharing
 
 _LENT_SECONDS = 2.0
 AHEAD_SECONDS = 0.5
@@ -22,8 +23,10 @@ _LONGEST = 1.0
 class Membership:
     """One worker's view of the membership, as of its last `update`.
 
-    Rendezvous hashing (Thaler and Ravishankar 1998) chooses a worker for each shard, so a worker that joins or leaves
-    moves only its own share. A worker also serves shards with requests that only its process can make.
+    The worker with the first name shares the shards out (see `ShardSharing`), and the others read its list. Rendezvous
+    hashing (Thaler and Ravishankar 1998) chooses a worker for a shard whose worker has left, and shards for a worker
+    that is not in the list, until the list is revised. Two workers may serve a shard meanwhile, or none: a host is
+    leased to one worker only in any case. A worker also serves shards with requests that only its process can make.
     """
 
     def __init__(self, crawl: Crawl, shards: int, *, alone: bool = False) -> None:
@@ -34,7 +37,9 @@ class Membership:
         self.peers: frozenset[str] = frozenset({crawl.worker})
         """All live workers of the crawl, this one among them."""
         self._owners = self.peers
-        self._own: list[int] = list(range(shards))
+        self._sharing = ShardSharing(crawl, shards)
+        self._shares: dict[int, str] = {}
+        self._own = frozenset(range(shards))
         self._wanted: Counter[int] = Counter()
         self._lent: dict[int, float] = {}
         self._doubted: set[str] = set()
@@ -43,7 +48,10 @@ class Membership:
     async def update(self) -> None:
         """Reads the live workers from the engine; raises ConfigurationError if this worker must be alone and is not."""
         doubted, self._doubted = self._doubted, set()
-        workers, holding = await asyncio.gather(self._crawl.workers.names(), self._crawl.workers.holding())
+        registry = self._crawl.workers
+        workers, holding, shares = await asyncio.gather(
+            registry.names(), registry.holding(), registry.shares()
+        )
         self.peers = frozenset({*workers, self._crawl.worker})
         if self._alone and len(self.peers) > 1:
             raise ConfigurationError(
@@ -53,7 +61,11 @@ class Membership:
         # workers that hold leave their shards to the others, if there are any
         self._owners = self.peers - holding.keys() or self.peers
         self._dead |= doubted - self.peers
-        self._own = [shard for shard in range(self._all) if self._owner(shard) == self._crawl.worker]
+        is_first = self._crawl.worker == min(self.peers)
+        self._shares = await self._sharing.revised(shares, self._owners) if is_first else shares
+        is_listed = self._crawl.worker in self._shares.values()
+        own = (shard for shard in range(self._all) if self._owner(shard, is_listed) == self._crawl.worker)
+        self._own = frozenset(own)
 
     def is_dead(self, worker: str) -> bool:
         """Whether a worker is known to be dead.
@@ -83,7 +95,9 @@ class Membership:
         """Leaves a shard to another worker for two seconds."""
         self._lent[shard] = time.monotonic() + _LENT_SECONDS
 
-    def _owner(self, shard: int) -> str:
+    def _owner(self, shard: int, is_listed: bool) -> str:
+        if is_listed and (owner := self._shares.get(shard, "")) in self._owners:
+            return owner
         return max(self._owners, key=lambda worker: xxhash.xxh3_64_intdigest(f"{worker} {shard}".encode()))
 
 

@@ -51,7 +51,7 @@ class Hit:
 
     `started` is taken when the request's head has arrived, `finished` right before the last bytes are passed to the
     kernel (infinite until then). The client cannot see the end earlier, and scheduling delays of this thread do not
-    count. `path` includes the query; `connection` numbers the TCP connections from 1.
+    count. `path` includes the query; `connection` numbers the TCP connections from 1. `client` is the client's address.
     """
 
     host: str
@@ -63,6 +63,7 @@ class Hit:
     finished: float = math.inf
     status: int = 0
     body: bytes = b""
+    client: str = ""
 
 
 Page = Reply | str | bytes | Callable[[Hit], Reply]
@@ -206,6 +207,7 @@ class LocalWeb:
         connection = self._connection(request.transport)
         label = self._label(request.transport, request.host)
         hit = Hit(label, request.raw_path, request.method, request.headers, connection, started)
+        hit.client = request.transport.get_extra_info("peername")[0]
         self.hits.append(hit)
         hit.body = await request.read()
         reply = self._reply(hit)

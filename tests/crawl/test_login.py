@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, CrawlResult, items_of
+from tests.crawls import CHECKOUT, Crawl, CrawlResult, items_of, until
 from tests.nameserver import Nameserver, Record
 from tests.web import Hit, LocalWeb, Reply
 
@@ -347,6 +348,74 @@ def test_the_example_replaces_a_session_that_the_site_has_ended(
     assert {item["session"] for item in found} == {0, 1}
     assert {item["renewals"] for item in found} >= {0, 1}
     assert len(left) > 2
+
+
+def test_two_accounts_over_three_addresses_keep_the_delay_of_the_host(
+    project: Project, local_web: StartWeb, start_crawl: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """Also when the crawl is killed in between; the witness is the log of the server."""
+    delay, pages = 0.3, 24
+    web = local_web(SITE)
+    links = "".join(f"<a href=/{number}>x</a>" for number in range(pages)) + "<a href=/logout>x</a>"
+    form = "<form action=/login method=post><input name=user><input name=password type=password></form>"
+
+    def login(hit: Hit) -> Reply:
+        given = dict(parse_qsl(hit.body.decode()))
+        if hit.method == "GET" or given.get("password") != f"of {given.get('user')}":
+            return Reply(
+                form, status=200 if hit.method == "GET" else 403, headers={"Content-Type": "text/html"}
+            )
+        return Reply(status=302, headers={"Location": "/", "Set-Cookie": f"user={given['user']}; Path=/"})
+
+    web.put(SITE, "/login", login)
+    web.put(SITE, "*", lambda hit: Reply(links) if hit.headers.get("Cookie") else Reply("log in", status=403))
+    (tmp_path / "accounts.txt").write_text("ann of ann\n\nbob of bob\n")
+    example(project, "several_accounts")
+    options = {
+        "project": project.folder,
+        "arguments": {"login": web.url(SITE, "/login"), "accounts": str(tmp_path / "accounts.txt")},
+        "BIND_ADDRESSES": "127.0.0.2,127.0.0.3,127.0.0.4",
+        "DOWNLOAD_DELAY": delay,
+        "FRONTIER_LEASE_SECONDS": 3,
+    }
+    first = start_crawl("several_accounts", **options)
+    until(lambda: len(web.hits) > pages / 2, first)
+    first.kill()
+    result = start_crawl("several_accounts", **options).wait()
+    assert result.summary["finish_reason"] == "finished"
+    hits = web.pages(SITE)
+    assert {hit.path for hit in hits} >= {
+        f"/{number}" for number in range(pages)
+    } and "/logout" not in web.paths(SITE)
+    users = {hit.headers.get("Cookie") for hit in hits if hit.path[1:].isdigit()}
+    assert users == {"user=ann", "user=bob"}
+    assert len({hit.client for hit in web.log(SITE)}) == 1, "a host sees one address"
+    assert {hit.client for hit in hits} < {"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+    gaps = [later.started - earlier.started for earlier, later in pairwise(hits)]
+    assert min(gaps) >= delay - 0.02, "the server sees the end of a wait a little late"
+
+
+def test_hosts_are_spread_over_the_addresses(local_web: StartWeb, crawl: Callable[..., CrawlResult]) -> None:
+    sites = [f"127.0.2.{number}" for number in range(1, 13)]
+    web = local_web(*sites)
+    for site in sites:
+        web.put(site, "/", "<a href=/next>x</a>")
+        web.put(site, "/next", "next")
+    mine = {"127.0.0.2", "127.0.0.3", "127.0.0.4"}
+    crawl([web.url(site) for site in sites], BIND_ADDRESSES=",".join(sorted(mine)))
+    seen = {site: {hit.client for hit in web.log(site)} for site in sites}
+    assert all(len(clients) == 1 for clients in seen.values()), "also robots.txt"
+    assert set.union(*seen.values()) == mine
+
+
+def test_an_address_of_another_machine_ends_the_command(
+    local_web: StartWeb, start_crawl: Callable[..., Crawl]
+) -> None:
+    result = start_crawl("broad", [local_web(SITE).url(SITE)], BIND_ADDRESSES="203.0.113.9").wait(status=2)
+    assert "BIND_ADDRESSES, entry 1: requests cannot be sent from 203.0.113.9" in result.stderr
+    bound = {"BIND_ADDRESSES": "127.0.0.2", "DOWNLOAD_BIND_ADDRESS": "127.0.0.3"}
+    result = start_crawl("broad", [local_web(SITE).url(SITE)], **bound).wait(status=2)
+    assert "set only one of them" in result.stderr
 
 
 def test_http_authentication_works_with_every_spider(

@@ -70,7 +70,7 @@ EXTENSIONS = {
     "webcrawl.crawler.report.progress.Progress": 0,
     "webcrawl.crawler.report.summary.Summary": 0,
     "webcrawl.crawler.report.alarms.Alarms": 0,
-    "webcrawl.crawler.checkpoints.Checkpoints": 0,
+    "webcrawl.crawler.checkpoints.CrawlCheckpoints": 0,
     # settings switch these off too; None saves their imports
     "scrapy.extensions.telnet.TelnetConsole": None,
     "scrapy.extensions.remote_control.RemoteControl": None,

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 10.0
 """The longest time between two looks whether a checkpoint is due."""
 
 
-class Checkpoints(SessionComponent):
+class CrawlCheckpoints(SessionComponent):
     """Extension that writes checkpoints every CHECKPOINT_EVERY seconds, in one worker at a time.
 
     The copy is read in small pieces by the event loop, between the requests of the crawl.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from weakref import WeakKeyDictionary, finalize
 
 from scrapy import signals
@@ -48,6 +48,7 @@ from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.local_addresses import LocalAddresses, read_local_addresses
 from webcrawl.hosts.networks import read_networks
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
@@ -92,6 +93,7 @@ class Session(OpenedCrawl):
         """The rules of EXTRACT; None without any."""
         self.structured_data = read(settings, "STRUCTURED_DATA")
         self.outlines = self._make_outlines() if read(settings, "HTML_PROCESS") else None
+        self.local_addresses = self._make_local_addresses()
         self.renderer = self._make_renderer() if read(settings, "RENDER") else None
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
@@ -254,6 +256,18 @@ class Session(OpenedCrawl):
 
         return ProxyPool(read_proxies(words), read(self.settings, "PROXY_ROTATION"))
 
+    def _make_local_addresses(self) -> LocalAddresses:
+        """Returns the addresses of BIND_ADDRESSES, or of Scrapy's setting; raises ConfigurationError."""
+        bind: Any = self.settings.get("DOWNLOAD_BIND_ADDRESS", None)
+        if words := read(self.settings, "BIND_ADDRESSES"):
+            if bind:
+                raise ConfigurationError("BIND_ADDRESSES and DOWNLOAD_BIND_ADDRESS: set only one of them")
+            return read_local_addresses(words)
+        if not bind:
+            return LocalAddresses()
+        address, port = (bind, 0) if isinstance(bind, str) else bind
+        return LocalAddresses([address], port)
+
     def _make_revisit_dates(self) -> RevisitDates | None:
         """Raises ConfigurationError for wrong settings, also if they have no effect."""
         config = RecrawlConfig.from_settings(self.settings)
@@ -266,7 +280,7 @@ class Session(OpenedCrawl):
             from webcrawl.crawler.render.render import Renderer  # needs the extra "render"
         except ImportError as error:
             raise missing("RENDER", "scrapy-playwright", "render") from error
-        return Renderer(self.settings, self.resolver, self.guard, self.fetch)
+        return Renderer(self.settings, self.resolver, self.guard, self.fetch, self.local_addresses)
 
     def _make_extraction(self) -> Extraction | None:
         """Raises ConfigurationError for a selector that cannot be parsed, and for the name of a column."""

@@ -21,6 +21,9 @@ from webcrawl.http.tls import encrypt
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses to try for a host and port, in order; raises an exception to refuse the connection."""
 
+Bind: TypeAlias = Callable[[str, str], tuple[str, int] | None]
+"""Returns the local address and port for a connection to an address of a host, in the order (host, address); None if
+the system may choose. Raises OSError if there is none."""
 MOST_FURTHER = 64
 """Sockets of all requests, not counting each first attempt: names that do not answer must not take all open files."""
 _NEXT_SECONDS = 0.25
@@ -56,14 +59,14 @@ class Pool:
         self,
         resolve: Resolve,
         make_context: Callable[[], ssl.SSLContext],
-        local_address: tuple[str, int] | None = None,
+        bind: Bind = lambda host, address: None,
         proxy_resolve: Resolve | None = None,
     ) -> None:
         self.further = 0
         self._resolve = resolve
         self._proxy_resolve = proxy_resolve or resolve
         self._make_context = make_context
-        self._local_address = local_address
+        self._bind = bind
         self._rate = Rate()
         self._ahead = BodyReadAhead()
         self._idle: dict[Way, list[HTTPConnection]] = {}
@@ -167,9 +170,8 @@ class Pool:
 
     async def _socket_of(self, proxy: Origin) -> socket.socket:
         try:
-            return await self._open_socket(
-                list(await self._proxy_resolve(proxy.host, proxy.port)), proxy.port
-            )
+            addresses = list(await self._proxy_resolve(proxy.host, proxy.port))
+            return await self._open_socket(addresses, proxy.host, proxy.port)
         except OSError as error:
             raise NotConnected(proxy.host, proxy.port, _reason(error)) from error
 
@@ -179,7 +181,9 @@ class Pool:
         failure: NotConnected | None = None
         while untried:
             try:
-                connection = await self._connection_over(await self._open_socket(untried, server.port))
+                connection = await self._connection_over(
+                    await self._open_socket(untried, server.host, server.port)
+                )
             except OSError as error:
                 raise NotConnected(server.host, server.port, _reason(error)) from error
             if not server.is_encrypted:
@@ -208,14 +212,14 @@ class Pool:
         await loop.create_connection(lambda: connection, sock=opened)
         return connection
 
-    async def _open_socket(self, untried: list[str], port: int) -> socket.socket:
+    async def _open_socket(self, untried: list[str], host: str, port: int) -> socket.socket:
         """Returns a socket for the first address that accepts; takes what it tries off the list. Raises OSError.
 
         The next address is tried while earlier attempts go on, as long as there are few such attempts in all.
         """
         if len(untried) == 1:
-            return await _socket_to(untried.pop(), port, self._local_address)
-        pending = {asyncio.ensure_future(_socket_to(untried.pop(0), port, self._local_address))}
+            return await self._socket_to(untried.pop(), host, port)
+        pending = {asyncio.ensure_future(self._socket_to(untried.pop(0), host, port))}
         error, further = None, 0
         try:
             while pending:
@@ -230,13 +234,26 @@ class Pool:
                     untried.clear()
                 if untried:
                     further, self.further = further + 1, self.further + 1
-                    pending.add(asyncio.ensure_future(_socket_to(untried.pop(0), port, self._local_address)))
+                    pending.add(asyncio.ensure_future(self._socket_to(untried.pop(0), host, port)))
         finally:
             self.further -= further
             for attempt in pending:
                 attempt.cancel()
                 attempt.add_done_callback(_close_socket)
         raise error or OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+    async def _socket_to(self, address: str, host: str, port: int) -> socket.socket:
+        local = self._bind(host, address)
+        opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            opened.setblocking(False)
+            if local is not None:
+                opened.bind(local)
+            await asyncio.get_running_loop().sock_connect(opened, (address, port))
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
 
 @asynccontextmanager
@@ -285,19 +302,6 @@ async def _pass_through(opened: socket.socket, proxy: Origin, host: str, port: i
         raise TunnelRefused(f"the proxy of SOCKS {version}: {_reason(error)}", is_proxy=True) from error
     except ValueError:  # its message may have the password
         raise TunnelRefused(_NOT_SENT, is_proxy=True) from None
-
-
-async def _socket_to(address: str, port: int, local_address: tuple[str, int] | None) -> socket.socket:
-    opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        opened.setblocking(False)
-        if local_address is not None:
-            opened.bind(local_address)
-        await asyncio.get_running_loop().sock_connect(opened, (address, port))
-    except BaseException:
-        opened.close()
-        raise
-    return opened
 
 
 def _close_socket(attempt: asyncio.Task[socket.socket]) -> None:

@@ -29,6 +29,14 @@ FETCHING = SettingGroup(
         example=0,
     ),
     Setting(
+        "BIND_ADDRESSES",
+        [],
+        "[Addresses of this machine](../guide/use-proxies.md#several-addresses-of-this-machine) from which requests "
+        "are sent, IPv4 or IPv6, or `@FILE` with one on each line. A host sees one of each family, by a hash of its "
+        "name. By default the system chooses.",
+        example=["203.0.113.5", "203.0.113.6", "2001:db8::5"],
+    ),
+    Setting(
         "DOWNLOAD_TIMEOUT",
         60,
         "Seconds for one request and its response. After that the request is retried; at the last "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -157,21 +157,26 @@ class CurlDownloadHandler(SessionComponent):
         # the target as it is written, because libcurl would change the case of escapes
         way.append((option.REQUEST_TARGET, (target if tunnelled else host + target).encode()))
         resolved = []
-        if server is None or (server.is_socks and not server.resolves_names):
-            resolved += await self._resolved(name, number, paced_address(request))
-        if server is not None:
-            resolved += await self._resolved(server.host, server.port)
-        return [*way, (option.RESOLVE, resolved)] if resolved else way
+        if server is not None and server.is_socks and not server.resolves_names:
+            tried = to_try(await self._addresses(name, number, paced_address(request)))
+            resolved += _resolved(name, number, tried)
+        peer, peer_port = (name, number) if server is None else (server.host, server.port)
+        only = paced_address(request) if server is None else None
+        tried = to_try(self._session.local_addresses.together(await self._addresses(peer, peer_port, only)))
+        resolved += _resolved(peer, peer_port, tried)
+        if resolved:
+            way.append((option.RESOLVE, resolved))
+        if tried and (local := self._session.local_addresses.of(peer, tried[0])):
+            way += [(option.INTERFACE, f"host!{local[0]}".encode()), (option.LOCALPORT, local[1])]
+        return way
 
-    async def _resolved(self, name: str, number: int, only: str | None = None) -> list[str]:
-        """Returns the addresses of a host that the guard allows, as libcurl takes them; none for an address."""
+    async def _addresses(self, name: str, number: int, only: str | None = None) -> list[str]:
+        """Returns the addresses of a host that the guard allows; an address is its own."""
         if is_address(name):
-            return []
+            return [name]
         answer = await self._session.resolver.resolve(name)
         self._session.guard.check_all(answer.addresses, hostname=name, port=number)
-        tried = to_try([address for address in answer.addresses if only in (None, address)])
-        addresses = ",".join(f"[{address}]" if ":" in address else address for address in tried)
-        return [f"+{spelling}:{number}:{addresses}" for spelling in {name, name.rstrip(".")}]
+        return [address for address in answer.addresses if only in (None, address)]
 
     def _request_options(self, request: Request) -> Iterator[tuple[Any, Any]]:
         """Yields method, headers and body; raises ValueError for a header with a line break."""
@@ -250,11 +255,14 @@ def _connection_options(crawler: Crawler, option: Any) -> Iterator[tuple[Any, An
     ciphers = crawler.settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS")
     if ciphers and ciphers != "DEFAULT":
         yield option.SSL_CIPHER_LIST, ciphers.encode()
-    bind = crawler.settings.get("DOWNLOAD_BIND_ADDRESS")
-    if bind:
-        address, local_port = (bind, 0) if isinstance(bind, str) else bind
-        yield option.INTERFACE, f"host!{address}".encode()
-        yield option.LOCALPORT, local_port
+
+
+def _resolved(name: str, number: int, addresses: Sequence[str]) -> list[str]:
+    """Returns the addresses of a host as libcurl takes them; none for a host that is an address."""
+    if is_address(name):
+        return []
+    tried = ",".join(f"[{address}]" if ":" in address else address for address in addresses)
+    return [f"+{spelling}:{number}:{tried}" for spelling in {name, name.rstrip(".")}]
 
 
 def _check_proxied(head: Head, url: str, proxy: str) -> Head:

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email.utils import format_datetime
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import aioftp
@@ -24,7 +25,8 @@ from webcrawl.crawler.download.protocol import Answer, Protocol
 from webcrawl.crawler.session import Session
 from webcrawl.errors import BrokenTransfer
 from webcrawl.hosts.dns import to_try
-from webcrawl.urls.canonical import port, split
+from webcrawl.hosts.local_addresses import LocalAddresses
+from webcrawl.urls.canonical import hostname, port, split
 
 _TYPE = re.compile(r";type=[aid]$", re.IGNORECASE)
 _MISSING = ("550", "553", "501")
@@ -48,7 +50,7 @@ class FTPDownloadHandler(Protocol):
         super().__init__(crawler, session)
         self._user = str(self.settings.get("FTP_USER"))
         self._password = str(self.settings.get("FTP_PASSWORD"))
-        self._sessions = FTPSessions()
+        self._sessions = FTPSessions(session.local_addresses)
 
     async def close(self) -> None:
         await self._sessions.close()
@@ -58,7 +60,7 @@ class FTPDownloadHandler(Protocol):
         path = unquote_to_bytes(_TYPE.sub("", split(url)[1])[1:]).decode(ENCODING)
         if "\r" in path or "\n" in path or "\0" in path:
             raise IgnoreRequest(f"{url}: an FTP path cannot contain a line break or a NUL byte.")
-        async with self._sessions.borrow(addresses, port(url)) as client:
+        async with self._sessions.borrow(hostname(url), addresses, port(url)) as client:
             try:
                 answer = await self._answer(client, url, path)
             except FAILURES as error:
@@ -122,17 +124,30 @@ def _unavailable(error: aioftp.StatusCodeError, peer: str, prefix: str = "") -> 
     return Answer(_once(message.encode()), 503, _PLAIN, peer)
 
 
-class FTPSessions:
-    """Keeps up to 16 sessions, one for each address and port, for 30 seconds."""
+class _Server(NamedTuple):
+    """The address and port of a server, and those of this machine; None if the system chooses."""
 
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], tuple[FTPClient, asyncio.TimerHandle]] = {}
+    address: str
+    port: int
+    local: tuple[str, int] | None
+
+
+class FTPSessions:
+    """Keeps up to 16 sessions, one for each address and port, at both ends, for 30 seconds."""
+
+    def __init__(self, local_addresses: LocalAddresses | None = None) -> None:
+        self._local_addresses = local_addresses or LocalAddresses()
+        self._kept: dict[_Server, tuple[FTPClient, asyncio.TimerHandle]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def borrow(self, addresses: list[str], port: int) -> AsyncIterator[FTPClient]:
-        """Lends a session at one of the addresses: a kept one, or a new connection that is not logged in."""
-        client = await self._resumed(addresses, port) or await _connected(addresses, port)
+    async def borrow(self, host: str, addresses: list[str], port: int) -> AsyncIterator[FTPClient]:
+        """Lends a session at one of the addresses of a host: a kept one, or a new connection that is not logged in."""
+        servers = [
+            _Server(address, port, self._local_addresses.of(host, address))
+            for address in self._local_addresses.together(addresses)
+        ]
+        client = await self._resumed(servers) or await _connected(servers)
         client.idle = False
         try:
             yield client
@@ -149,8 +164,8 @@ class FTPSessions:
         if self._leaving:
             await asyncio.wait(self._leaving)
 
-    async def _resumed(self, addresses: list[str], port: int) -> FTPClient | None:
-        for server in [(address, port) for address in addresses]:
+    async def _resumed(self, servers: list[_Server]) -> FTPClient | None:
+        for server in servers:
             if server in self._kept:
                 client = self._take(server)
                 try:
@@ -166,7 +181,7 @@ class FTPSessions:
 
     def _keep(self, client: FTPClient, port: int) -> None:
         client.close_data()
-        server = client.peer, port
+        server = _Server(client.peer, port, client.local)
         if server in self._kept:
             self._end(server)
         elif len(self._kept) == _MAX_KEPT:
@@ -174,23 +189,24 @@ class FTPSessions:
         timer = asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._end, server)
         self._kept[server] = client, timer
 
-    def _take(self, server: tuple[str, int]) -> FTPClient:
+    def _take(self, server: _Server) -> FTPClient:
         client, timer = self._kept.pop(server)
         timer.cancel()
         return client
 
-    def _end(self, server: tuple[str, int]) -> None:
+    def _end(self, server: _Server) -> None:
         leaving = asyncio.ensure_future(self._take(server).leave())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
 
-async def _connected(addresses: list[str], port: int) -> FTPClient:
+async def _connected(servers: list[_Server]) -> FTPClient:
     """Returns a client at the first address that accepts the connection."""
-    client, addresses = FTPClient(), to_try(addresses)
-    for address in addresses:
+    tried = to_try([server.address for server in servers])
+    for server in [server for server in servers if server.address in tried]:
+        client = FTPClient(server.local)
         try:
-            await client.connect(address, port)
+            await client.connect(server.address, server.port)
             return client
         except FAILURES as error:
             await client.leave()
@@ -199,6 +215,6 @@ async def _connected(addresses: list[str], port: int) -> FTPClient:
             await client.leave()
             raise
         except OSError:
-            if address == addresses[-1]:
+            if server.address == tried[-1]:
                 raise
     raise BrokenTransfer("the host has no address")

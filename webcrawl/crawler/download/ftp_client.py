@@ -52,8 +52,10 @@ class FTPClient(aioftp.Client):
     idle = False
     """Whether the last transfer is complete, so that the session can serve another URL."""
 
-    def __init__(self) -> None:
+    def __init__(self, local: tuple[str, int] | None = None) -> None:
+        """`local`: the address and port of this machine for all connections; None lets the system choose."""
         super().__init__(encoding=ENCODING)
+        self.local = local
         self._lines = 0
         self._reply_bytes = 0
         self._writers: list[asyncio.StreamWriter] = []
@@ -64,7 +66,7 @@ class FTPClient(aioftp.Client):
         if self._writers and host != self.peer:
             raise BrokenTransfer(f"the server sends its data from another host, {host}")
         self.peer = host
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port, local_addr=self.local)
         self._writers.append(writer)
         return reader, writer
 

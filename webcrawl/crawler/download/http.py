@@ -90,18 +90,16 @@ class HTTPDownloadHandler(SessionComponent):
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
-        settings = crawler.settings
         self._guard = session.guard
         self._resolver = session.resolver
         self._timeout = session.fetch.timeout
         self._observed = session.observed
         self._proxies = Proxies(crawler, session)
-        bind = settings.get("DOWNLOAD_BIND_ADDRESS")
         context = _ssl_context(crawler)  # now, because wrong settings end the crawl at its start
         self._pool = Pool(
             self._addresses,
             lambda: context,
-            (bind, 0) if isinstance(bind, str) else bind,
+            session.local_addresses.of,
             self._addresses_of_proxy,
         )
         self._receiver = BodyReceiver(crawler, session)

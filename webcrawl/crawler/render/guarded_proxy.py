@@ -17,6 +17,7 @@ from typing import Self
 from webcrawl.errors import AddressRefused, NameNotResolved
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver, to_try
+from webcrawl.hosts.local_addresses import LocalAddresses
 
 _LONGEST_HEAD = 64 * 1024
 _READ_BYTES = 64 * 1024
@@ -45,8 +46,11 @@ class GuardedProxy:
     A connection to a forbidden address is closed and counted in `refused`.
     """
 
-    def __init__(self, resolver: Resolver, guard: AddressGuard) -> None:
+    def __init__(
+        self, resolver: Resolver, guard: AddressGuard, local_addresses: LocalAddresses | None = None
+    ) -> None:
         self._resolver = resolver
+        self._local_addresses = local_addresses or LocalAddresses()
         self._guard = guard
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
@@ -110,13 +114,15 @@ class GuardedProxy:
         *first, last = to_try(answer.addresses)
         for address in first:
             with suppress(OSError):
-                return await _open(address, port)
-        return await _open(last, port)
+                return await self._open(name, address, port)
+        return await self._open(name, last, port)
 
-
-async def _open(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    async with asyncio.timeout(_CONNECT_SECONDS):
-        return await asyncio.open_connection(address, port)
+    async def _open(
+        self, name: str, address: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        local = self._local_addresses.of(name, address)
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            return await asyncio.open_connection(address, port, local_addr=local)
 
 
 async def _relay(

@@ -35,6 +35,7 @@ from webcrawl.documents.mime.sizes import SizeLimits
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.dns import Resolver
+from webcrawl.hosts.local_addresses import LocalAddresses
 from webcrawl.urls.canonical import without_fragment
 
 # The headless shell takes a sixth of the time of the others, which are complete browsers.
@@ -69,7 +70,12 @@ class Renderer:
     """
 
     def __init__(
-        self, settings: BaseSettings, resolver: Resolver, guard: AddressGuard, fetch: FetchConfig
+        self,
+        settings: BaseSettings,
+        resolver: Resolver,
+        guard: AddressGuard,
+        fetch: FetchConfig,
+        local_addresses: LocalAddresses,
     ) -> None:
         for name in _UNSUPPORTED:
             if settings.get(name):
@@ -77,7 +83,7 @@ class Renderer:
                     f"{name} cannot be set: the crawl starts its own browser. Remove it."
                 )
         self.rules = RenderRules(read(settings, "RENDER"))
-        self._proxy = GuardedProxy(resolver, guard)
+        self._proxy = GuardedProxy(resolver, guard, local_addresses)
         self._spool = fetch.spool
         self._most = int(min(SizeLimits(fetch.sizes).of("text/html"), _MOST_BYTES))
         self._executable = _executable(read(settings, "RENDER_BROWSER"))

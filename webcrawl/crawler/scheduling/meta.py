@@ -18,7 +18,7 @@ NOT_STORED = {
 
 WITHOUT_EFFECT = {
     "autothrottle_dont_adjust_delay": "AutoThrottle is off, because the frontier sets delays",
-    "bindaddress": "the HTTP client has one local address: DOWNLOAD_BIND_ADDRESS",
+    "bindaddress": "BIND_ADDRESSES has the local addresses, of which a host sees one",
     "ftp_local_filename": "bodies of FTP are kept like those of HTTP",
     "ftp_passive": "FTP is always passive",
     "ftp_password": "one login is used for all FTP servers: set FTP_PASSWORD",

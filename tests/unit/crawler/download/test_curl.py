@@ -406,7 +406,10 @@ def test_libcurl_connects_only_to_the_checked_host(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, CurlClient])
-def test_connections_are_bound_to_the_configured_address(kind: type[Client]) -> None:
+@pytest.mark.parametrize(
+    "bound", [{"DOWNLOAD_BIND_ADDRESS": "127.0.0.5"}, {"BIND_ADDRESSES": ["::1", "127.0.0.5"]}]
+)
+def test_connections_are_bound_to_the_configured_address(kind: type[Client], bound: dict[str, Any]) -> None:
     peers = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -418,7 +421,7 @@ def test_connections_are_bound_to_the_configured_address(kind: type[Client]) -> 
     async def check() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with server, kind(DOWNLOAD_BIND_ADDRESS="127.0.0.5") as client:
+        async with server, kind(**bound) as client:
             await client.get(f"http://127.0.0.1:{port}/")
         assert peers == ["127.0.0.5"]
 

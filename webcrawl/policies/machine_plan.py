@@ -64,16 +64,22 @@ class PlanInputs:
         "benchmarks.md, 3,000 hosts with a delay of 1 s, 2026-11-23",
     )
     seen_bytes: float = _input(
-        8.5, "bytes", "memory of the seen set for a known URL", "make bench-frontier, 10 million URLs"
+        1.3,
+        "bytes",
+        "memory of the seen set for a known URL, with most of them in the store",
+        "docs/reference/frontier.md, a seen set past memory; 8.5 bytes without a store",
+    )
+    seen_disk_bytes: float = _input(
+        5, "bytes", "of a known URL in the store", "docs/reference/frontier.md, a seen set past memory"
     )
     credit_bytes: float = _input(
         16, "bytes", "memory of importance for a known URL", "tests/frontier/test_credit.py, at most"
     )
     queued_bytes: float = _input(
-        87,
+        73,
         "bytes",
-        "memory of a URL that waits in the engine",
-        "make bench-frontier, 1 million hosts with 10 URLs",
+        "memory of a URL that waits in the engine, beside the seen set",
+        "make bench-frontier, 1 and 10 URLs a host: 138 and 87 bytes with the seen set",
     )
     spilled_bytes: float = _input(
         11.7,
@@ -287,6 +293,9 @@ def _store(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     spilled = goal.pages * (inputs.known_urls - 1) - waiting_in_engine(goal, inputs)
     how = f"{spilled:,.0f} waiting URLs, at least x {inputs.spilled_bytes:g} bytes"
     yield MachineNeed("store", "queues", spilled * inputs.spilled_bytes, "bytes", how)
+    known = goal.pages * inputs.known_urls
+    how = f"{known:,.0f} known URLs x {inputs.seen_disk_bytes:g} bytes"
+    yield MachineNeed("store", "seen set", known * inputs.seen_disk_bytes, "bytes", how)
     how = f"{goal.pages:,.0f} pages x {inputs.duplicate_disk_bytes:g} bytes"
     yield MachineNeed("store", "duplicates", goal.pages * inputs.duplicate_disk_bytes, "bytes", how)
 

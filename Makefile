@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-layout bench-structured simulate first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-duplicates bench-layout bench-structured simulate first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -206,6 +206,9 @@ bench-search: .venv/.dev ## Measure how often search finds the wanted page, besi
 
 bench-texts: .venv/.dev ## Measure how well the main part of pages is found; ARGS="--annotated FILE"
 	@$(BIN)/python -m benchmarks.texts $(ARGS)
+
+bench-duplicates: .venv/.dev ## Measure the index of duplicates in files, at 100 million texts; ARGS="--texts 1e6"
+	@$(BIN)/python -m benchmarks.duplicates $(ARGS)
 
 bench-copies: .venv/.dev ## Measure how many changed copies of pages are found in clusters
 	@$(BIN)/python -m benchmarks.copies $(ARGS)

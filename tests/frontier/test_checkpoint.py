@@ -30,6 +30,7 @@ from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, HostLimits, Settlement
 from webcrawl.stores.duplicate_index import DuplicateIndex
+from webcrawl.stores.sealed.run_list import RunList
 
 verbs = st.tuples(st.sampled_from(VERBS), st.integers(0, 60))
 
@@ -153,6 +154,9 @@ async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> 
     await crawls[0].workers.beat(counted={"pages": 12})
     assert await DuplicateIndex(crawl.engine, crawl.keys).near_text(7, "first", 3) is None
     await crawl.engine.change(crawl.keys.checksum(b"digest00"), "HSET", b"digest00", b"1.0 first")
+    await crawl.engine.change(crawl.keys.own("outdated"), "SADD", b"12345678")
+    runs = RunList("duplicates-crawl-1", [("duplicates-crawl-1/a", 5, 6)], [("duplicates-crawl-1/b", 7.5)])
+    await crawl.engine.change(crawl.keys.own("runs"), "SET", runs.encoded())
     exporter = exporter_of(crawl)
     await exporter.begin()
     taken = [one async for one in records_of(exporter)]
@@ -178,6 +182,11 @@ async def test_limits_scope_and_indexes_are_restored(frontier_of: Frontiers) -> 
     assert (await crawls[1].totals())["pages"] == 12
     assert await DuplicateIndex(copy.engine, copy.keys).near_text(2**40 + 7, "second", 3) == "first"
     assert await copy.engine.client.hget(copy.keys.checksum(b"digest00"), b"digest00") == b"1.0 first"
+    assert await copy.engine.client.smembers(copy.keys.own("outdated")) == {b"12345678"}
+    runs.folder = ""
+    assert RunList.parse(await copy.engine.client.get(copy.keys.own("runs"))) == runs, (
+        "the copy does not write into the folder of the crawl"
+    )
 
 
 async def test_only_one_checkpoint_is_written_at_a_time(frontier: Frontier) -> None:

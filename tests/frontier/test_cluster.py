@@ -25,6 +25,7 @@ from tests.frontier.listed import change, set_urls
 from tests.frontier.pages import all_done, page
 from tests.frontier.spilling import serve, spilling
 from tests.frontier.test_machine import FrontierMachine
+from tests.frontier.test_sealed_duplicates import SealedIndex
 from tests.frontier.turns import use_turns_and_budgets
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
@@ -82,6 +83,7 @@ async def test_every_script_uses_keys_of_one_slot(
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
     await use_the_cold_part_of_the_seen_set(frontier, tmp_path)
+    await use_sealed_runs(SealedIndex(frontier.engine, frontier.keys, tmp_path))
     await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
     await use_the_plan(frontier)
     await use_the_queues_of_clients(frontier.engine, frontier.keys)
@@ -94,6 +96,13 @@ async def test_every_script_uses_keys_of_one_slot(
     await crawl.forget()
     assert await frontier.finished()
     assert not await crawl.exists()
+
+
+async def use_sealed_runs(both: SealedIndex) -> None:
+    assert await both.index.near_text(0xFFFF, "sealed", 3) is None
+    assert await both.sealer.seal() > 0
+    assert await both.index.near_text(0xFFFE, "copy", 3) == "sealed"
+    assert await both.index.near_text(0xFFFE, "sealed", 3) is None
 
 
 async def use_the_crawl_and_its_indexes(crawl: Crawl) -> None:

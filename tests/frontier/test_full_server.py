@@ -130,6 +130,8 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "heartbeat",
             "time",
             "unindex_text",
+            "drop_sealed",
+            "unindex_sealed",
             "confirm_segment",
             "announce",
             "drop_seen",

@@ -55,6 +55,9 @@ class Command(OpenedCrawlCommand):
             connection.tails.start(lambda: range(connection.keys.shards))
             connection.cold.start(lambda: range(connection.keys.shards))
 
+        async def clear() -> None:
+            await connection.clear(keeps_runs=True)
+
         def lacking(urls: Sequence[str]) -> set[str]:
             with Metadata(opened.stores.metadata) as metadata:
                 return metadata.lacking(urls, connection.keys.crawl)
@@ -63,7 +66,7 @@ class Command(OpenedCrawlCommand):
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         try:
             importer = Importer(connection.engine, connection.keys, connection.worker, lacking)
-            await load(importer, store, connection.crawl, connection.clear, begun, force=opts.force)
+            await load(importer, store, connection.crawl, clear, begun, force=opts.force)
         finally:
             await connection.tails.stop()
             await connection.cold.stop()

@@ -60,6 +60,8 @@ class DuplicatesConfig:
 
     distance: int = from_setting("SIMHASH_DISTANCE")
     follow: bool = from_setting("NEAR_DUPLICATES_FOLLOW")
+    hot_pages: int = from_setting("DUPLICATES_HOT_PAGES")
+    """Texts and payloads that the engine keeps; 0 for any number."""
     drop: bool = False
 
     @classmethod

@@ -21,6 +21,7 @@ from scrapy.settings import BaseSettings
 
 from webcrawl.config import (
     AddressConfig,
+    DuplicatesConfig,
     ReaderConfig,
     RecrawlConfig,
     politeness_overrides,
@@ -58,6 +59,7 @@ from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.sealed.sealing import Sealer
 from webcrawl.stores.store_use import StoreUse
 from webcrawl.worker.host_records import Dust
 from webcrawl.worker.soft_404s import Soft404s
@@ -98,6 +100,7 @@ class Session(OpenedCrawl):
         self.proxies = self._make_proxies()
         self.scope = SharedScope(self.connection, self.guard, settings)
         self._deletes_crawl = False
+        self._sealer: Sealer | None = None
         self.revisit_dates = self._make_revisit_dates()
         """Decides when pages are fetched again; None without RECRAWL."""
         # last, so that wrong settings leave the umask unchanged
@@ -151,8 +154,9 @@ class Session(OpenedCrawl):
 
     @cached_property
     def duplicates(self) -> DuplicateIndex:
-        """The index of payloads and texts in the engine."""
-        return DuplicateIndex(self.connection.engine, self.connection.keys)
+        """The index of payloads and texts in the engine, and in sealed runs."""
+        connection = self.connection
+        return DuplicateIndex(connection.engine, connection.keys, connection.sealed)
 
     @cached_property
     def soft_404s(self) -> Soft404s:
@@ -203,6 +207,16 @@ class Session(OpenedCrawl):
                 importlib.import_module("webcrawl.documents.markup_bounds")
         self.joined = await join(self.connection, self.config, self.turns)
         self._deletes_crawl = not self.config.persist
+        if self.connection.sealed is not None:
+            duplicates = DuplicatesConfig.from_settings(self.settings)
+            self._sealer = Sealer(
+                self.connection.engine,
+                self.connection.keys,
+                self.connection.sealed,
+                most=duplicates.hot_pages,
+                distance=duplicates.distance,
+            )
+            self._sealer.start()
         if addresses := self.turns.addresses:
             addresses.ask = EngineAddressTurns(
                 self.connection.engine,
@@ -239,6 +253,8 @@ class Session(OpenedCrawl):
                 await self.outlines.close()
             if self.visits is not None:
                 await self.visits.close()
+            if self._sealer is not None:
+                await self._sealer.stop()
             if self._deletes_crawl and self.connection.is_open:
                 await self.connection.clear()
         finally:

@@ -173,6 +173,9 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          and freshness of webcrawl.frontier.planning; not part of a checkpoint
       pages                        STREAM  the latest finished pages, for listeners: page (JSON)
       left:<message>               SET   URLs of a message of the live lane that are not finished, by number; expiring
+      runs                         STR   the sealed runs of the index of duplicates, as JSON (webcrawl.stores.sealed)
+      outdated                     SET   hashes of URLs, 8 bytes each, whose texts in these runs no longer count
+      sealing                      STR   the worker that seals or merges runs, expiring
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces
       scope                        SET   scope keys that seeds and redirected seeds opened
@@ -251,14 +254,15 @@ FORMAT = 13
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
 CONTINUED_FORMATS = frozenset({9, 10, 11, 12, FORMAT})
 """The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
-had no queues of their own; in version 11, no lease had let go of its host; in version 12, the whole seen set was in
-the engine, and each worker computed its own share of the shards. Hosts may have no trust in data of any version: the
-hosts of seeds get it when the crawl goes on."""
+had no queues of their own; in version 11, no lease had let go of its host; in version 12, the whole seen set and
+the whole index of duplicates were in the engine, and each worker computed its own share of the shards. Hosts may have no
+trust in data of any version: the hosts of seeds get it when the crawl goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
 """A CRAWL_ID that webcrawl.jobs.store.crawl_id made: the name of the job and the time at which the crawl was due."""
-_SUM_BUCKETS = 4096
+SUM_BUCKETS = 4096
+"""The buckets of payloads, and those of texts, of each shard."""
 _RECORDS = {"name": "name", "origin": "host"}
 """Unit -> the part of keys that marks politeness records."""
 _HOST_NUMBERS = 2**16
@@ -348,14 +352,14 @@ class Keys:
 
     def checksum(self, digest: bytes) -> str:
         number = int.from_bytes(digest[-8:], "big")
-        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:sum:{number // self.shards % _SUM_BUCKETS:x}"
+        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:sum:{number // self.shards % SUM_BUCKETS:x}"
 
     def like(self, block: int) -> str:
         return f"wc:{{s{block % self.shards}}}:c:{self.crawl}:like:{block:x}"
 
     def text(self, url_id: bytes) -> str:
         number = int.from_bytes(url_id, "big")
-        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:text:{number // self.shards % _SUM_BUCKETS:x}"
+        return f"wc:{{s{number % self.shards}}}:c:{self.crawl}:text:{number // self.shards % SUM_BUCKETS:x}"
 
     def own(self, name: str = "") -> str:
         """Returns a key of the crawl as a whole."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from webcrawl.config import EngineConfig, FrontierConfig
 from webcrawl.engine.keys import CRAWLS, Keys
-from webcrawl.errors import EngineUnavailable
+from webcrawl.errors import ConfigurationError, EngineUnavailable
 
 if TYPE_CHECKING:
     from webcrawl.engine.client import Engine
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from webcrawl.frontier.bloom import BloomSeen
     from webcrawl.frontier.cold_seen import ColdSeen
     from webcrawl.frontier.tails import Tails
+    from webcrawl.stores.sealed.run_list import SealedDuplicates
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +113,8 @@ class Connection:
     crawl: Crawl
     tails: Tails
     cold: ColdSeen
+    sealed: SealedDuplicates | None
+    """The part of the index of duplicates that is in files; None without a store that all workers share."""
 
     def __init__(
         self,
@@ -209,9 +212,16 @@ class Connection:
         from webcrawl.frontier.bloom import BloomSeen
         from webcrawl.frontier.cold_seen import ColdSeen
         from webcrawl.frontier.tails import Tails
+        from webcrawl.stores.sealed.run_list import SealedDuplicates
 
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         self.cold = self.frontier.cold = ColdSeen(self.tails)
+        self.sealed = None
+        if self._spill_uri is not None:
+            copies = self.server.config.data_dir / "duplicates" / self.keys.crawl
+            self.sealed = SealedDuplicates(
+                self.engine, self.keys, self._spill_uri, self._object_stores, copies
+            )
         if self._frontier_config.bloom:
             self.bloom = BloomSeen(self.server.config.data_dir / "seen" / f"{self.keys.crawl}.bloom")
 
@@ -223,6 +233,10 @@ class Connection:
     async def begin_tails(self) -> None:
         """Apply FRONTIER_HOT_URLS and FRONTIER_ORDER to the crawl's queues; raises what `Tails.check` raises."""
         await self.tails.check()
+        if self.sealed is None and await self.engine.client.exists(self.keys.own("runs")):
+            raise ConfigurationError(
+                f"crawl {self.keys.crawl!r} has a part of its duplicates in a store: set FRONTIER_SPILL_URI to it"
+            )
         if self._spill_uri is None and self._frontier_config.hot_urls:
             logger.info("FRONTIER_SPILL_URI is not set: the engine keeps queues of any length in memory.")
         hot_urls = self._frontier_config.hot_urls if self._spill_uri else 0
@@ -232,10 +246,16 @@ class Connection:
             hot_urls, config.order, importance=config.importance != "off", traffic=traffic
         )
 
-    async def clear(self) -> None:
-        """Delete the crawl from the engine, whatever shards it has."""
+    async def clear(self, *, keeps_runs: bool = False) -> None:
+        """Delete the crawl from the engine, whatever shards it has.
+
+        `keeps_runs`: leave the sealed runs of the index of duplicates, because a checkpoint that is being restored may
+        refer to them.
+        """
         from webcrawl.frontier.link_memory import forget
 
+        if self.sealed is not None and not keeps_runs:
+            await self.sealed.clear()
         begun, tails = await self.crawl.begun_with(), await self.crawl.tails()
         await replace(self.frontier, keys=begun or self.keys).clear()
         await self.tails.clear(tails)

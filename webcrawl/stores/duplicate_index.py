@@ -7,17 +7,20 @@ from datetime import UTC, datetime
 from itertools import islice
 from operator import itemgetter
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
-from webcrawl.documents.simhash_blocks import blocks
+from webcrawl.documents.simhash_blocks import BITS, blocks, distance as bits_between
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import EngineFull
 from webcrawl.stores.group_commit import PAUSE, GroupCommit
+
+if TYPE_CHECKING:
+    from webcrawl.stores.sealed.run_list import SealedDuplicates  # NumPy is slow to import
 
 _ID = 6
 _SIMHASH = 8
@@ -50,9 +53,11 @@ class DuplicateIndex:
     a busy worker collects for a moment.
     """
 
-    def __init__(self, engine: Engine, keys: Keys) -> None:
+    def __init__(self, engine: Engine, keys: Keys, sealed: SealedDuplicates | None = None) -> None:
+        """`sealed`: the older payloads and texts, which are no longer in the engine."""
         self._engine = engine
         self._keys = keys
+        self._sealed = sealed
         self._calls: GroupCommit[list[Call], list[Any]] = GroupCommit(self._run_lists, pause=PAUSE)
 
     async def same_payload(
@@ -60,11 +65,13 @@ class DuplicateIndex:
     ) -> FirstPage | None:
         """Returns the earlier page with this digest; None if `url` is the first."""
         key, mine = self._keys.checksum(digest), _first_entry(url, fetched_at, reading)
-        try:
-            call = script_call("claim_payload", [key], checksum=digest, page=mine, seconds=_STORED_WITHIN)
-            [first] = await self._calls.put([call])
-        except EngineFull:
-            first = await self._engine.client.hget(key, digest) or mine.encode()
+        first = await self._sealed.payload(digest) if self._sealed else None
+        if first is None:
+            try:
+                call = script_call("claim_payload", [key], checksum=digest, page=mine, seconds=_STORED_WITHIN)
+                [first] = await self._calls.put([call])
+            except EngineFull:
+                first = await self._engine.client.hget(key, digest) or mine.encode()
         seconds, other, *readings = first.decode().split(" ")
         if other == url:
             return None
@@ -109,12 +116,11 @@ class DuplicateIndex:
             )
         except EngineFull:
             held, before = await self._held(entry, distance), None
-        earlier = earlier_texts([block for reply in held for block in reply], entry, distance)
-        first = await self._first(earlier) if earlier else None
+        first, is_sealed = await self._first_of_all(held, entry, url, distance)
         gone = []
         if before and before[:_SIMHASH] != note[:_SIMHASH]:
             gone.append(before[:_SIMHASH] + entry[_SIMHASH:])
-        if first is not None:
+        if first is not None or is_sealed and not before:
             gone.append(entry)
             key = self._keys.text(entry[_SIMHASH:])
             await self._engine.change_all([Command(key, ("HDEL", key, entry[_SIMHASH:]))])
@@ -126,14 +132,30 @@ class DuplicateIndex:
                     for keys in self._blocks_together(text, distance)
                 ]
             )
+        if first is not None and self._sealed:
+            await self._sealed.end_text(url)
         return first
 
     async def near_copy(self, simhash: int, first: str, distance: int) -> str | None:
         """Returns the result of `near_text` for `first`, whose text a copy has, without recording the text."""
         entry = simhash.to_bytes(_SIMHASH, "big") + url_id(first)
-        held = await self._held(entry, distance)
+        return (await self._first_of_all(await self._held(entry, distance), entry, first, distance))[0]
+
+    async def _first_of_all(
+        self, held: Sequence[list[bytes]], entry: bytes, url: str, distance: int
+    ) -> tuple[str | None, bool]:
+        """Returns the nearest first page in the blocks and in sealed runs, and whether the page itself is sealed.
+
+        Of pages at the same distance, a sealed one is older. A page that is sealed with this text has no first page.
+        """
         earlier = earlier_texts([block for reply in held for block in reply], entry, distance)
-        return await self._first(earlier) if earlier else None
+        bits, first = await self._first(earlier, entry) if earlier else (BITS, None)
+        sealed = await self._sealed.near(_simhash(entry), url, distance) if self._sealed else None
+        if sealed is None:
+            return first, False
+        if sealed.is_own:
+            return None, True
+        return (sealed.url if sealed.bits <= bits else first), False
 
     def _blocks_together(self, entry: bytes, distance: int) -> list[list[str]]:
         """Returns the keys of a text's blocks in groups that a script may use together: on a cluster, single keys."""
@@ -141,24 +163,23 @@ class DuplicateIndex:
         return [[key] for key in keys] if self._engine.is_cluster else [keys]
 
     def _block_keys(self, entry: bytes, distance: int) -> list[str]:
-        simhash = int.from_bytes(entry[:_SIMHASH], "big")
-        return [self._keys.like(block) for block in blocks(simhash, distance)]
+        return [self._keys.like(block) for block in blocks(_simhash(entry), distance)]
 
     async def _held(self, entry: bytes, distance: int) -> list[list[bytes]]:
         """Returns the entries of the blocks of a text, without adding to them."""
         commands = [Command(key, ("GET", key)) for key in self._block_keys(entry, distance)]
         return [[reply or b"" for reply in await self._engine.change_all(commands)]]
 
-    async def _first(self, texts: Sequence[bytes]) -> str | None:
-        """Returns the URL of the first of these texts that still belongs to a URL."""
+    async def _first(self, texts: Sequence[bytes], entry: bytes) -> tuple[int, str | None]:
+        """Returns the first of these texts that still belongs to a URL: its distance from `entry`, and the URL."""
         keys = [self._keys.text(text[_SIMHASH:]) for text in texts]
         commands = [
             Command(key, ("HGET", key, text[_SIMHASH:])) for key, text in zip(keys, texts, strict=True)
         ]
         for text, note in zip(texts, await self._engine.change_all(commands), strict=True):
             if note and note[:_SIMHASH] == text[:_SIMHASH]:
-                return str(note[_SIMHASH:].decode())
-        return None
+                return bits_between(_simhash(text), _simhash(entry)), str(note[_SIMHASH:].decode())
+        return BITS, None
 
     async def _run_lists(self, lists: list[list[Call]]) -> list[list[Any] | Exception]:
         """Runs the calls of many pages together; a full engine fails only calls that need memory."""
@@ -171,6 +192,10 @@ def _all_of(replies: list[Any]) -> list[Any] | Exception:
     return next((reply for reply in replies if isinstance(reply, Exception)), replies)
 
 
+def _simhash(entry: bytes) -> int:
+    return int.from_bytes(entry[:_SIMHASH], "big")
+
+
 def _first_entry(url: str, fetched_at: datetime, reading: str) -> str:
     return f"{fetched_at.timestamp():.6f} {url} {reading}".rstrip()
 
@@ -181,7 +206,7 @@ def earlier_texts(held: Sequence[bytes], entry: bytes, distance: int) -> list[by
     `held` has the contents of its blocks in order. On a cluster, two simultaneous texts may each precede the other in
     some block: the first block that they share decides which was earlier.
     """
-    simhash = int.from_bytes(entry[:_SIMHASH], "big")
+    simhash = _simhash(entry)
     mine = blocks(simhash, distance)
     ranked: list[tuple[int, bytes]] = []
     for number, texts in enumerate(held):

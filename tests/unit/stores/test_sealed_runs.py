@@ -58,7 +58,7 @@ def stored(folder: Path, files: Path) -> SealedRun:
 
 
 def near(run: SealedRun, simhash: int, distance: int) -> set[tuple[str, int]]:
-    return {(text.url.decode(), text.bits) for text in run.near(numbers([simhash]), distance)}
+    return {(text.url.decode(), text.bits) for text in run.near([simhash], distance)}
 
 
 def expected(texts: Texts, simhash: int, distance: int) -> set[tuple[str, int]]:
@@ -81,7 +81,7 @@ def test_a_run_has_all_near_texts(
 ) -> None:
     texts = [(f"u{number}", simhash) for number, simhash in enumerate(simhashes)]
     run = sealed(tmp_path_factory.mktemp("run"), texts)
-    replies = run.near(numbers(wanted), distance)
+    replies = run.near(wanted, distance)
     for query, simhash in enumerate(wanted):
         answers = {(text.url.decode(), text.bits) for text in replies if text.query == query}
         assert answers == expected(texts, simhash, distance)
@@ -152,7 +152,7 @@ def test_a_run_knows_the_urls_of_its_texts(tmp_path: Path) -> None:
 
 def test_an_empty_run_has_nothing(tmp_path: Path) -> None:
     run = sealed(tmp_path, [])
-    assert not run.near(numbers([0, 5]), 3)
+    assert not run.near([0, 5], 3)
     assert not run.payload_firsts([b"x" * 20])
     assert merged(tmp_path, [run, sealed(tmp_path, [("a", 5)])]).texts == 1
 

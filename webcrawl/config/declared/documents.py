@@ -9,6 +9,9 @@ from webcrawl.config.setting import Setting, SettingGroup
 MOST_DISTANCE = 7
 """With a larger distance, the blocks of the index would be so short that each matches a large part of all texts."""
 
+LEAST_HOT_PAGES = 1_000
+"""With fewer, files would be written all the time."""
+
 READING = SettingGroup(
     "Read documents",
     Setting(
@@ -79,6 +82,15 @@ DUPLICATES = SettingGroup(
         "it during a crawl, because pages in the index would no longer be found.",
         values=Whole(most=MOST_DISTANCE),
         example=5,
+    ),
+    Setting(
+        "DUPLICATES_HOT_PAGES",
+        1_000_000,
+        "Texts and payloads of first pages, together, that the engine keeps in memory, about 200 bytes each. Beyond "
+        "that, they move to sorted files in `FRONTIER_SPILL_URI`; each machine keeps a copy of 16 bytes a page. "
+        "`0` keeps all in the engine. See [the index](duplicates.md#beyond-memory).",
+        values=Whole(least=LEAST_HOT_PAGES, or_zero=True),
+        example=5_000_000,
     ),
     Setting(
         "SOFT_404",

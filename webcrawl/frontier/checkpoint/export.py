@@ -127,7 +127,8 @@ class Exporter:
         ["counters", {name: number}], ["info" | "totals", {name: value}], ["set", "seeds" | "scope", [member, ...]],
         ["seed_addresses", {seed: addresses}],
         ["met", HyperLogLog], ["hosts", [[host, {field: value}], ...]], ["sums", [[checksum, value], ...]],
-        ["texts", [[id of a URL, its SimHash and the URL], ...]], ["like", [[block in hexadecimal, its texts], ...]]
+        ["texts", [[id of a URL, its SimHash and the URL], ...]], ["like", [[block in hexadecimal, its texts], ...]],
+        ["outdated", [hash of a URL, ...]], ["runs", list of the sealed runs]
         """
         client = self.engine.client
         yield ["counters", await self._counters()]
@@ -151,6 +152,11 @@ class Exporter:
         async for names, texts in self._values("get", f"wc:{{s*}}:c:{self.keys.crawl}:like:*"):
             blocks = [name.rsplit(b":", 1)[1] for name in names]
             yield ["like", [[block, content or b""] for block, content in zip(blocks, texts, strict=True)]]
+        # last, because what leaves the engine meanwhile is in the list before
+        async for members in self._scan(client.sscan, self.keys.own("outdated")):
+            yield ["outdated", members]
+        if runs := await client.get(self.keys.own("runs")):
+            yield ["runs", runs]
 
     async def plan(self) -> AsyncIterator[Record]:
         """Yields the records of known pages that are to be fetched again, by URL.

@@ -24,10 +24,10 @@ import msgpack
 from webcrawl.errors import NoSuchObject, StoreError
 from webcrawl.stores.objects.store import ObjectStore
 
-FORMAT = 7
-READ_FORMATS = frozenset({5, 6, FORMAT})
+FORMAT = 8
+READ_FORMATS = frozenset({5, 6, 7, FORMAT})
 """The formats that this version restores. Before format 6, entries had no class of their fetch, and before format 7
-there was no plan. Hosts may have no trust."""
+there was no plan, and before format 8 there were no runs of duplicates. Hosts may have no trust."""
 MANIFEST = "manifest.json"
 
 _FILE_NAME = re.compile(r"[a-z0-9-]+\.wcf\.gz")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -278,6 +279,15 @@ class CrawlRecords:
     async def put_like(self, blocks: Iterable[Sequence[bytes]]) -> None:
         keys = [(self._keys.like(int(block, 16)), texts) for block, texts in blocks]
         await self._engine.change_all([Command(key, ("SET", key, texts)) for key, texts in keys])
+
+    async def put_outdated(self, members: Sequence[bytes]) -> None:
+        if members:
+            await self._engine.change(self._keys.own("outdated"), "SADD", *members)
+
+    async def put_runs(self, runs: bytes) -> None:
+        # new runs get a folder of their own: the crawl that was copied may still use the old one, and delete it
+        listed = {**json.loads(runs), "folder": ""}
+        await self._engine.change(self._keys.own("runs"), "SET", json.dumps(listed))
 
     async def _set_hashes(self, hashes: Iterable[tuple[str, Sequence[bytes]]]) -> None:
         await self._engine.change_all([Command(key, ("HSET", key, *fields)) for key, fields in hashes])

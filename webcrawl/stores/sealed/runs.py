@@ -35,6 +35,7 @@ import xxhash
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.store import ObjectStore
 from webcrawl.stores.sealed.tables import (
+    MOST_LOWER,
     Numbers,
     NumberSorter,
     Positions,
@@ -43,7 +44,7 @@ from webcrawl.stores.sealed.tables import (
     TableWriter,
 )
 
-TABLES = {"texts": 57, "rotated": 57, "digests": 16, "urls": 10}
+TABLES = {"texts": MOST_LOWER, "rotated": MOST_LOWER, "digests": 18, "urls": 12}
 """The tables, and how many of the lower bits of their numbers they keep at most."""
 CACHED = (*TABLES, "superseded", "text_blocks", "payload_blocks")
 """The objects of a run of which each machine has a copy."""
@@ -152,6 +153,30 @@ def write_run(
     (folder / "run.json").write_text(json.dumps({"format": _FORMAT, "tables": tables}))
 
 
+def write_settled(
+    folder: Path,
+    texts: Sequence[bytes],
+    payloads: Sequence[bytes],
+    ended: Sequence[int],
+    older: Sequence[SealedRun],
+) -> None:
+    """Writes the files of a run of entries of the engine: SimHashes (8 bytes) with URLs, and lines of payloads.
+
+    `ended` has hashes of URLs whose texts in the `older` runs are outdated. So are those of the URLs of `texts`.
+    """
+    urls = [text[8:] for text in texts]
+    again = [url_number(url) for url, has in zip(urls, may_have(older, urls), strict=True) if has]
+    simhashes = np.frombuffer(b"".join(text[:8] for text in texts), ">u8").astype(np.uint64)
+    order = np.argsort(simhashes, kind="stable")
+    write_run(
+        folder,
+        [(simhashes[order], [urls[number] for number in order.tolist()])],
+        [sorted(payloads)],
+        (len(texts), len(payloads)),
+        np.array([*again, *ended], np.uint64),
+    )
+
+
 def store_run(store: ObjectStore, name: str, folder: Path) -> None:
     """Stores the files that `write_run` wrote; "run.json" comes last, so a run that has it is complete."""
     for file in (*CACHED, *_OTHERS, "run.json"):
@@ -245,18 +270,19 @@ class SealedRun:
         """The hashes of URLs whose texts in older runs are outdated, in ascending order."""
         return self._superseded
 
-    def near(self, simhashes: Numbers, distance: int) -> list[NearText]:
-        """Returns all texts within `distance` bits of each of these."""
+    def near(self, texts: Sequence[int], distance: int) -> list[NearText]:
+        """Returns all texts within `distance` bits of each of these SimHashes."""
+        simhashes = np.array(texts, np.uint64)
         ranks: dict[tuple[int, int], int] = {}
-        texts = self._tables["texts"]
-        for query, number in self._near_numbers(texts, simhashes, distance):
+        table = self._tables["texts"]
+        for query, number in self._near_numbers(table, simhashes, distance):
             ranks[query, number] = (number ^ int(simhashes[query])).bit_count()
         for query, half in self._near_numbers(self._tables["rotated"], rotated(simhashes), distance):
             number = half >> 32 | (half & 0xFFFF_FFFF) << 32
             ranks[query, number] = (number ^ int(simhashes[query])).bit_count()
         near: list[NearText] = []
         for (query, number), bits in ranks.items():
-            [start], [stop] = texts.ranges(np.array([number], np.uint64), 64)
+            [start], [stop] = table.ranges(np.array([number], np.uint64), 64)
             near += [
                 NearText(query, bits, self._text_names.line(position), number)
                 for position in range(start, stop)
@@ -297,7 +323,7 @@ class SealedRun:
         return firsts
 
     def may_have(self, urls: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Returns for hashes of URLs whether the run may have a text of that URL; 1 % of those without one get True."""
+        """Returns for hashes of URLs whether the run may have a text of that URL; 2 % of those without one get True."""
         starts, stops = self._tables["urls"].ranges(urls, 64)
         return starts < stops
 
@@ -319,6 +345,15 @@ class SealedRun:
         starts = [*self._tables["digests"].starts(bounds).tolist(), self.payloads]
         for start, stop in zip(starts, starts[1:], strict=False):
             yield self._payload_names.lines(start, stop)
+
+
+def may_have(runs: Sequence[SealedRun], urls: Sequence[bytes]) -> list[bool]:
+    """Returns for URLs whether any of the runs may have a text of them; see `SealedRun.may_have`."""
+    numbers = np.fromiter(map(url_number, urls), np.uint64, len(urls))
+    having = np.zeros(len(urls), np.bool_)
+    for run in runs:
+        having |= run.may_have(numbers)
+    return [bool(has) for has in having]
 
 
 def _masks(bits: int) -> Numbers:

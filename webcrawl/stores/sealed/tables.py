@@ -20,6 +20,8 @@ Positions = npt.NDArray[np.int64]
 
 MOST = 1 << 32
 """The directory has positions of 32 bits, so a table has fewer numbers than this."""
+MOST_LOWER = 57
+"""The most lower bits: with up to 7 bits before them, they are in 8 bytes."""
 _AT_ONCE = 1 << 18
 _PADDING = 8
 _PARTITIONS = 64
@@ -34,12 +36,16 @@ class TableShape:
     lower: int
 
     @classmethod
-    def of(cls, count: int, most_lower: int = 57) -> TableShape:
-        """Returns the shape for at most `count` numbers; of their bits below the directory's, `most_lower` are kept."""
+    def of(cls, count: int, most_lower: int = MOST_LOWER) -> TableShape:
+        """Returns the shape for at most `count` numbers, of which `most_lower` bits below the directory's are kept.
+
+        A part of the directory has 12 to 24 numbers, or 48 to 96 if bits are dropped.
+        """
         if count >= MOST:
             raise ValueError(f"{count} numbers: a table takes fewer than {MOST}")
-        # two bits more would make the directory as large as what they save
-        upper = min(28, max(7, count.bit_length() - 4))
+        # a smaller part would make the directory larger than what it saves; directories are what stays in memory
+        part = 12 if most_lower == MOST_LOWER else 48
+        upper = min(28, max(64 - MOST_LOWER, (count // part).bit_length() - 1))
         return cls(count, upper, min(64 - upper, most_lower))
 
     @property
@@ -55,7 +61,7 @@ class TableShape:
 class TableWriter:
     """Writes numbers, which must arrive in ascending order, to a file."""
 
-    def __init__(self, path: Path, most: int, most_lower: int = 57) -> None:
+    def __init__(self, path: Path, most: int, most_lower: int = MOST_LOWER) -> None:
         self._shape = TableShape.of(most, most_lower)
         self._file = path.open("wb")
         self._left = np.empty(0, np.uint64)

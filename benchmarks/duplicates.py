@@ -1,0 +1,185 @@
+"""The sealed runs of the index of duplicates: bytes a page, look-ups a second, recall (`make bench-duplicates`).
+
+It writes runs of synthetic fingerprints as a crawl seals them, merges them, and looks pages up in batches as workers
+do. The URLs are generated; a tenth of the looked-up pages are near-duplicates, each in exactly 0 to 3 bits. Recall is
+compared with the present index for a sample: the texts that share a block with the query, compared one by one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from webcrawl.documents.simhash_blocks import blocks
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.sealed.merging import GROWTH, merge_runs
+from webcrawl.stores.sealed.runs import CACHED, TABLES, SealedRun, payload_line, store_run, write_run
+from webcrawl.stores.sealed.tables import Numbers, TableShape
+
+_RUN = 2_000_000
+_BATCH = 200
+_DISTANCE = 3
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--texts", type=float, default=100e6, help="texts, and as many payloads")
+    options.add_argument("--lookups", type=int, default=20_000)
+    options.add_argument("--checked", type=int, default=50, help="look-ups that are compared with all texts")
+    options.add_argument(
+        "--folder", type=Path, help="where to write; default: the folder for temporary files"
+    )
+    options.add_argument("--json", type=Path, help="a file for the figures")
+    chosen = options.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="duplicates-", dir=chosen.folder))
+    try:
+        figures = measured(folder, int(chosen.texts), chosen.lookups, chosen.checked)
+    finally:
+        shutil.rmtree(folder)
+    for name, value in figures.items():
+        print(f"{name:44} {value:,.3f}" if isinstance(value, float) else f"{name:44} {value:,}")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def measured(folder: Path, texts: int, lookups: int, checked: int) -> dict[str, float | int]:
+    """Returns the figures of an index with so many texts and payloads."""
+    figures: dict[str, float | int] = {"texts": texts, "payloads": texts}
+    store, random = FolderStore((folder / "store").as_uri()), np.random.default_rng(39)
+    simhashes = random.integers(0, 2**64, texts, np.uint64, endpoint=False)
+    began = time.process_time()
+    runs = [
+        stored(store, folder, f"part{start}", lambda files, start=start: write_part(files, simhashes, start))  # type: ignore[misc]
+        for start in range(0, texts, _RUN)
+    ]
+    figures["sealing, us of CPU an entry"] = (time.process_time() - began) / texts / 2 * 1e6
+    began = time.process_time()
+    run = stored(store, folder, "all", lambda files: merge_runs(runs, files, is_oldest=True))
+    figures["merging, us of CPU an entry"] = (time.process_time() - began) / texts / 2 * 1e6
+    figures["entries written, for each of 15 G"] = writes(15e9)
+    sizes = {file: (folder / "store" / "all" / file).stat().st_size / texts for file in CACHED}
+    figures |= {f"bytes a page: {file}": size for file, size in sizes.items()}
+    figures["bytes a page on each machine"] = sum(sizes.values())
+    names = ((folder / "store" / "all" / f"{kind}_names").stat().st_size for kind in ("text", "payload"))
+    figures["bytes a page in the store only (URLs)"] = sum(names) / texts
+    figures["bytes a page in memory: directories, offsets"] = directories(texts) + sum(
+        sizes[f"{kind}_blocks"] for kind in ("text", "payload")
+    )
+    for runs_of in ([run], runs[: min(5, len(runs))]):
+        label = f"in {len(runs_of)} runs"
+        figures |= look_up(runs_of, simhashes, lookups, random, label)
+    figures["recall at distance 3"], figures["same answers as by blocks of 16 bits"] = recall(
+        run, simhashes, checked, random
+    )
+    figures["bytes a page at 15 G, by arithmetic"] = arithmetic(15_000_000_000)
+    return figures
+
+
+def stored(store: FolderStore, folder: Path, name: str, write: Callable[[Path], None]) -> SealedRun:
+    with tempfile.TemporaryDirectory(dir=folder) as files:
+        write(Path(files))
+        store_run(store, name, Path(files))
+    return SealedRun(store, name, folder / "copies")
+
+
+def write_part(files: Path, simhashes: Numbers, start: int) -> None:
+    """Writes a run with the texts from `start`, and as many payloads."""
+    part = np.sort(simhashes[start : start + _RUN])
+    # about as long as URLs are; the number of a URL is the order of its SimHash
+    urls = [
+        b"https://www.example%d.org/section/%d/article-%d.html" % (n % 9_973, n % 31, n)
+        for n in part.tolist()
+    ]
+    random = np.random.default_rng(start)
+    digests = random.integers(0, 2**64, (len(part), 2), np.uint64, endpoint=False)
+    lines = [
+        payload_line(digest.tobytes(), b"1764460000.%06d %b text/html" % (number % 10**6, url))
+        for number, (digest, url) in enumerate(zip(digests, urls, strict=True))
+    ]
+    write_run(files, [(part, urls)], [sorted(lines)], (len(part), len(part)), part[:0])
+
+
+def look_up(
+    runs: Sequence[SealedRun], simhashes: Numbers, lookups: int, random: np.random.Generator, label: str
+) -> dict[str, float | int]:
+    """Looks up new texts in batches, a tenth of which are near-duplicates, and as many payloads."""
+    queries = random.integers(0, 2**64, lookups, np.uint64, endpoint=False)
+    queries[::10] = flipped(simhashes[: runs[0].texts * len(runs)], len(queries[::10]), random)
+    digests = [random.bytes(20) for _ in range(lookups)]
+    began, cpu = time.perf_counter(), time.process_time()
+    for start in range(0, lookups, _BATCH):
+        for run in runs:
+            run.near(queries[start : start + _BATCH].tolist(), _DISTANCE)
+            run.payload_firsts(digests[start : start + _BATCH])
+    spent, cpu = time.perf_counter() - began, time.process_time() - cpu
+    return {
+        f"look-ups a second {label}": lookups / spent,
+        f"us of CPU a look-up {label}": cpu / lookups * 1e6,
+    }
+
+
+def flipped(simhashes: Numbers, count: int, random: np.random.Generator) -> Numbers:
+    """Returns texts that differ in up to three bits from some of these."""
+    chosen = random.choice(simhashes, count)
+    for flips in range(_DISTANCE):
+        some = random.random(count) < (flips + 1) / 4
+        chosen[some] ^= np.uint64(1) << random.integers(0, 64, int(some.sum()), np.uint64)
+    return chosen
+
+
+def recall(
+    run: SealedRun, simhashes: Numbers, checked: int, random: np.random.Generator
+) -> tuple[float, float]:
+    """Returns the share of near texts that the run finds, and of look-ups with exactly the texts that blocks give."""
+    queries = flipped(simhashes, checked, random).tolist()
+    answers: list[set[int]] = [set() for _ in queries]
+    for text in run.near(queries, _DISTANCE):
+        answers[text.query].add(text.simhash)
+    near = same = wanted = 0
+    for query, answer in zip(queries, answers, strict=True):
+        mine = blocks(query)
+        shares = np.zeros(len(simhashes), np.bool_)
+        for number, block in enumerate(mine):
+            shares |= simhashes >> np.uint64(16 * number) & np.uint64(0xFFFF) == np.uint64(block & 0xFFFF)
+        candidates = simhashes[shares]
+        by_blocks = set(candidates[np.bitwise_count(candidates ^ np.uint64(query)) <= _DISTANCE].tolist())
+        near, wanted, same = (
+            near + len(by_blocks & answer),
+            wanted + len(by_blocks),
+            same + (by_blocks == answer),
+        )
+    return near / wanted, same / checked
+
+
+def directories(texts: int) -> float:
+    """Returns the bytes a page of the directories of the four tables."""
+    return sum(4 * (1 << TableShape.of(texts, bits).upper) for bits in TABLES.values()) / texts
+
+
+def arithmetic(texts: int) -> float:
+    """Returns the bytes a page on each machine, in runs of at most 2**32 - 1 texts."""
+    full, rest = divmod(texts, 2**32 - 1)
+    counts = [2**32 - 1] * full + [rest]
+    size = 0.0
+    for count in counts:
+        tables = [TableShape.of(count, bits) for bits in TABLES.values()]
+        size += sum(shape.packed_bytes + 4 * (1 << shape.upper) for shape in tables) + 2 * 8 * count / 256
+    return size / texts
+
+
+def writes(entries: float) -> float:
+    """Returns how often an entry is written on the way to so many, from runs of 250,000."""
+    levels = int(np.ceil(np.log(entries / 250_000) / np.log(GROWTH)))
+    return 1.0 + levels * GROWTH / 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

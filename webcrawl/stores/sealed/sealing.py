@@ -1,0 +1,309 @@
+"""Seals what the engine has of the index of duplicates into runs, and merges the runs.
+
+One worker does it at a time, but no harm is done if two do: the list of runs changes only from the state that a worker
+has read. A worker may die at any point. The engine loses only entries that are in a stored and listed run, and only if
+they have not changed meanwhile, so a step that is repeated changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import xxhash
+
+from webcrawl.documents.simhash_blocks import blocks
+from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.keys import SUM_BUCKETS, Keys
+from webcrawl.engine.replication import Command
+from webcrawl.engine.scripts import Call, script_call
+from webcrawl.errors import StoreError
+from webcrawl.stores.duplicate_index import ENTRY
+from webcrawl.stores.sealed.run_list import READ_SECONDS, RunList, SealedDuplicates
+
+logger = logging.getLogger(__name__)
+
+Entries = dict[str, dict[bytes, bytes]]
+"""The fields and values of buckets of the engine."""
+
+KEPT_SECONDS = 7 * 86_400.0
+"""Seconds for which a merged run is kept, because a checkpoint may refer to it."""
+_ENTRIES_OF_A_RUN = 250_000
+_BUCKETS_AT_ONCE = 512
+_SAMPLE = 256
+_SETTLED_SECONDS = 30.0
+"""A page that was found to be a copy has left the index after this time."""
+_GRACE_SECONDS = 3 * READ_SECONDS
+_LOCK_SECONDS = 60
+_POLL_SECONDS = 30.0
+
+
+class Sealer:
+    """Seals a crawl's texts and payloads when the engine has more than `most`, for texts within `distance`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        keys: Keys,
+        sealed: SealedDuplicates,
+        *,
+        most: int,
+        distance: int,
+        settled_seconds: float = _SETTLED_SECONDS,
+        grace_seconds: float = _GRACE_SECONDS,
+    ) -> None:
+        self._engine = engine
+        self._keys = keys
+        self._sealed = sealed
+        self._most = most
+        self._distance = distance
+        self._settled_seconds = settled_seconds
+        self._grace_seconds = grace_seconds
+        self._name = uuid.uuid4().hex[:16]
+        self._serving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Starts a task that seals and merges when there is enough."""
+        if self._most:
+            self._serving = asyncio.create_task(self._serve())
+
+    async def stop(self) -> None:
+        """Stops the task; another worker, or this one later, begins its unfinished work again."""
+        while self._serving is not None and not self._serving.done():
+            # repeated, because the engine's client may swallow a cancellation
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=0.1)
+
+    async def _serve(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_SECONDS * random.uniform(0.5, 1.0))
+            try:
+                await self.work()
+            except UNAVAILABLE:
+                continue  # the worker's loop logs the error
+            except StoreError as error:
+                logger.warning("The index of duplicates stays in memory (%s).", error)
+            except Exception:
+                logger.exception("Sealing the index of duplicates failed; trying again.")
+
+    async def work(self) -> bool:
+        """Seals and merges if there is enough to do and no other worker does it; returns whether it did."""
+        if not self._most or await self.entries() <= self._most or not await self._lock():
+            return False
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await self.seal()
+            await self.merge()
+            await self.delete_unused()
+        finally:
+            renewing.cancel()
+            with suppress(*UNAVAILABLE):
+                await self._engine.change(self._lock_key, "DEL")
+        return True
+
+    @property
+    def _lock_key(self) -> str:
+        return self._keys.own("sealing")
+
+    async def _lock(self) -> bool:
+        reply = await self._engine.change(self._lock_key, "SET", self._name, "NX", "EX", _LOCK_SECONDS)
+        return bool(reply)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_LOCK_SECONDS / 4)
+            with suppress(*UNAVAILABLE):
+                await self._engine.change(self._lock_key, "SET", self._name, "XX", "EX", _LOCK_SECONDS)
+
+    @property
+    def _buckets(self) -> int:
+        """The number of buckets: of payloads, then of texts."""
+        return 2 * self._keys.shards * SUM_BUCKETS
+
+    def _bucket(self, number: int) -> str:
+        """Returns the key of a bucket."""
+        payloads = self._keys.shards * SUM_BUCKETS
+        if number < payloads:
+            return self._keys.checksum(number.to_bytes(8, "big"))
+        return self._keys.text((number - payloads).to_bytes(6, "big"))
+
+    async def entries(self) -> int:
+        """Returns about how many texts and payloads the engine has, from a sample of the buckets."""
+        sample = random.sample(range(self._buckets), _SAMPLE)
+        keys = [self._bucket(number) for number in sample]
+        sizes = await self._engine.change_all([Command(key, ("HLEN", key)) for key in keys])
+        return int(sum(sizes) * self._buckets / _SAMPLE)
+
+    async def seal(self) -> int:
+        """Moves all settled entries of the engine to runs; returns how many."""
+        sealed = 0
+        found: Entries = {}
+        for start in range(0, self._buckets, _BUCKETS_AT_ONCE):
+            stop = min(start + _BUCKETS_AT_ONCE, self._buckets)
+            keys = [self._bucket(number) for number in range(start, stop)]
+            for key, bucket in zip(keys, await self._engine.hashes(keys), strict=True):
+                if bucket:
+                    found[key] = bucket
+            if found and (stop == self._buckets or sum(map(len, found.values())) >= _ENTRIES_OF_A_RUN):
+                sealed += await self._seal(found)
+                found = {}
+        return sealed
+
+    async def _seal(self, found: Entries) -> int:
+        """Moves the entries that are still the same after a moment to a run; returns how many."""
+        from webcrawl.stores.sealed.runs import payload_line
+
+        await asyncio.sleep(self._settled_seconds)
+        again = await self._engine.hashes(list(found))
+        settled = {
+            key: {
+                name: value
+                for name, value in before.items()
+                # the first page of a payload is in doubt until it is stored
+                if after.get(name) == value and not (":sum:" in key and value.startswith(b"?"))
+            }
+            for (key, before), after in zip(found.items(), again, strict=True)
+        }
+        texts = [text for key, bucket in settled.items() if ":text:" in key for text in bucket.values()]
+        payloads = [
+            payload_line(digest, first)
+            for key, bucket in settled.items()
+            if ":sum:" in key
+            for digest, first in bucket.items()
+        ]
+        ended = await self._engine.client.smembers(self._sealed.outdated)
+        if not texts and not payloads:
+            return 0
+        await self._add_run(texts, payloads, [int.from_bytes(member, "big") for member in ended])
+        if ended:
+            await self._engine.change(self._sealed.outdated, "SREM", *ended)
+        await asyncio.sleep(self._grace_seconds)
+        await self._drop(settled)
+        return len(texts) + len(payloads)
+
+    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes], ended: Sequence[int]) -> None:
+        from webcrawl.stores.sealed.runs import write_settled
+
+        listed, before = await self._sealed.listed()
+        runs = await self._sealed.open([name for name, _, _ in listed.runs])
+
+        def write(folder: Path) -> None:
+            write_settled(folder, texts, payloads, ended, runs)
+
+        await self._store(listed, before, write, (len(texts), len(payloads)), replaced=0)
+
+    async def merge(self) -> None:
+        """Merges runs until each is much larger than all newer ones."""
+        from webcrawl.stores.sealed.merging import merge_runs, to_merge
+
+        while True:
+            listed, before = await self._sealed.listed()
+            newest = to_merge([texts + payloads for _, texts, payloads in listed.runs])
+            if not newest:
+                return
+            chosen = listed.runs[-newest:]
+            runs = await self._sealed.open([name for name, _, _ in chosen])
+            sizes = sum(texts for _, texts, _ in chosen), sum(payloads for _, _, payloads in chosen)
+            is_oldest = newest == len(listed.runs)
+            await self._store(
+                listed,
+                before,
+                lambda folder, runs=runs, is_oldest=is_oldest: merge_runs(runs, folder, is_oldest=is_oldest),  # type: ignore[misc]
+                sizes,
+                replaced=newest,
+            )
+
+    async def _store(
+        self,
+        listed: RunList,
+        before: bytes,
+        write: Callable[[Path], None],
+        sizes: tuple[int, int],
+        *,
+        replaced: int,
+    ) -> None:
+        """Writes a run, stores it, and puts it into the list instead of the newest `replaced` runs."""
+        store = await self._sealed.store()
+        folder = listed.folder or f"duplicates-{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
+        name = f"{folder}/{uuid.uuid4().hex[:16]}"
+
+        from webcrawl.stores.sealed.runs import store_run
+
+        def make() -> None:
+            with tempfile.TemporaryDirectory(prefix="webcrawl-") as workspace:
+                write(Path(workspace))
+                store_run(store, name, Path(workspace))
+
+        await asyncio.to_thread(make)
+        kept = listed.runs[: len(listed.runs) - replaced]
+        unused = [(old, time.time()) for old, _, _ in listed.runs[len(kept) :]]
+        after = RunList(folder, [*kept, (name, *sizes)], [*listed.unused, *unused])
+        if not await self._sealed.replace(before, after):
+            await asyncio.to_thread(store.delete_folder, name)
+            raise StoreError("another worker has changed the list of sealed runs")
+
+    async def delete_unused(self, kept_seconds: float = KEPT_SECONDS) -> None:
+        """Deletes runs that were merged some time ago. Those of another crawl, from which this was restored, stay."""
+        listed, before = await self._sealed.listed()
+        now = time.time()
+        late = [name for name, since in listed.unused if now - since > kept_seconds]
+        if not late:
+            return
+        store = await self._sealed.store()
+        for name in late:
+            if name.startswith(f"{listed.folder}/"):
+                await asyncio.to_thread(store.delete_folder, name)
+        listed.unused = [(name, since) for name, since in listed.unused if name not in late]
+        await self._sealed.replace(before, listed)
+
+    async def _drop(self, settled: Entries) -> None:
+        """Removes sealed entries from the engine. Texts that were removed meanwhile are outdated."""
+        calls = [
+            script_call("drop_sealed", [key], entry={"field": list(bucket), "value": list(bucket.values())})
+            for key, bucket in settled.items()
+        ]
+        changed: set[bytes] = set()
+        for some in _batches(calls):
+            for call, kept in zip(some, await self._engine.run_all(some), strict=True):
+                if ":text:" in call.keys[0]:
+                    changed.update(kept)
+        texts = {
+            name: text for key, bucket in settled.items() if ":text:" in key for name, text in bucket.items()
+        }
+        await self._end(texts, changed)
+        await self._unindex([text[:8] + name for name, text in texts.items() if name not in changed])
+
+    async def _end(self, texts: dict[bytes, bytes], changed: set[bytes]) -> None:
+        if not changed:
+            return
+        names = sorted(changed)
+        notes = await asyncio.gather(
+            *(self._engine.client.hget(self._keys.text(name), name) for name in names)
+        )
+        ended = [texts[name][8:] for name, note in zip(names, notes, strict=True) if note is None]
+        if ended:
+            members = [xxhash.xxh3_64_digest(url) for url in ended]
+            await self._engine.change(self._sealed.outdated, "SADD", *members)
+
+    async def _unindex(self, texts: Sequence[bytes]) -> None:
+        by_block: dict[str, list[bytes]] = {}
+        for text in texts:
+            for block in blocks(int.from_bytes(text[:8], "big"), self._distance):
+                by_block.setdefault(self._keys.like(block), []).append(text)
+        calls = [
+            script_call("unindex_sealed", [key], size=ENTRY, texts=some) for key, some in by_block.items()
+        ]
+        for batch in _batches(calls):
+            await self._engine.run_all(batch)
+
+
+def _batches(calls: Sequence[Call], size: int = 500) -> Iterator[Sequence[Call]]:
+    for start in range(0, len(calls), size):
+        yield calls[start : start + size]

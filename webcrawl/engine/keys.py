@@ -255,8 +255,8 @@ FORMAT = 13
 CONTINUED_FORMATS = frozenset({9, 10, 11, 12, FORMAT})
 """The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
 had no queues of their own; in version 11, no lease had let go of its host; in version 12, the whole seen set and
-the whole index of duplicates were in the engine, and each worker computed its own share of the shards. Hosts may have no
-trust in data of any version: the hosts of seeds get it when the crawl goes on."""
+the whole index of duplicates were in the engine, and each worker computed its own share of the shards. Hosts may have
+no trust in data of any version: the hosts of seeds get it when the crawl goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

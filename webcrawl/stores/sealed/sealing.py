@@ -25,7 +25,6 @@ from webcrawl.engine.keys import SUM_BUCKETS, Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import StoreError
-from webcrawl.stores.duplicate_index import ENTRY
 from webcrawl.stores.sealed.run_list import READ_SECONDS, RunList, SealedDuplicates
 
 logger = logging.getLogger(__name__)
@@ -298,7 +297,8 @@ class Sealer:
             for block in blocks(int.from_bytes(text[:8], "big"), self._distance):
                 by_block.setdefault(self._keys.like(block), []).append(text)
         calls = [
-            script_call("unindex_sealed", [key], size=ENTRY, texts=some) for key, some in by_block.items()
+            script_call("unindex_sealed", [key], size=len(some[0]), texts=some)
+            for key, some in by_block.items()
         ]
         for batch in _batches(calls):
             await self._engine.run_all(batch)

@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-copies bench-duplicates bench-layout bench-structured simulate first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-metadata bench-copies bench-duplicates bench-layout bench-structured simulate first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -185,6 +185,9 @@ bench-links: .venv/.dev ## Measure the link store: cost a page, bytes a link, qu
 
 bench-index: .venv/.dev ## Measure the index of generated pages: time, memory, size; ARGS="--pages 100000"
 	@$(BIN)/python -m benchmarks.big_index $(ARGS)
+
+bench-metadata: .venv/.dev ## Measure table pages in PostgreSQL, with partitions, and in Iceberg; ARGS="--rows 5e7"
+	@$(BIN)/python -m benchmarks.metadata $(ARGS)
 
 bench-frontier: .venv/.dev ## Measure the frontier on one Valkey process; ARGS="--scale 0.1" shortens it
 	@$(BIN)/python -m benchmarks.frontier $(ARGS)

@@ -34,7 +34,7 @@ from webcrawl.stores.history import (
     state,
 )
 from webcrawl.stores.page_statements import WriteStatement, page_statements, weights_statement
-from webcrawl.stores.schema import PAGES, PARTITIONS, SchemaTables
+from webcrawl.stores.schema import PAGES, SchemaTables
 from webcrawl.stores.selection import CRAWLS, of_host, with_urls
 from webcrawl.urls.canonical import split
 
@@ -82,7 +82,7 @@ class Metadata(SchemaTables):
         history: int = 30,
         read_only: bool = False,
         dates: RevisitDates | None = None,
-        partitions: int = PARTITIONS,
+        partitions: int = 0,
     ) -> None:
         super().__init__(uri, PAGES, read_only=read_only, partitions=partitions)
         self._history = history

@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 # a random number that other programs on the same server are unlikely to lock
 _SCHEMA_LOCK = 0x77656263
 _MISSING_PRIVILEGE = "42501"
-PARTITIONS = 16
-"""The partitions of tables that a process creates without a setting."""
 
 UpgradeStep: TypeAlias = Callable[[Connection], None]
 """Changes the tables of one version to those of the next, in the transaction of a connection.
@@ -108,9 +106,7 @@ class SchemaTables(DatabaseTables):
     of a newer version, of a version without upgrade, and for older tables that may only be read.
     """
 
-    def __init__(
-        self, uri: str, schema: Schema, *, read_only: bool = False, partitions: int = PARTITIONS
-    ) -> None:
+    def __init__(self, uri: str, schema: Schema, *, read_only: bool = False, partitions: int = 0) -> None:
         super().__init__(uri, read_only=read_only)
         if not read_only:
             self.database.write(
@@ -125,7 +121,7 @@ class SchemaTables(DatabaseTables):
                 raise _not_upgraded(self.name, schema, stored, "it is opened for reading only")
 
 
-def prepare(connection: Connection, name: str, schema: Schema, partitions: int = PARTITIONS) -> None:
+def prepare(connection: Connection, name: str, schema: Schema, partitions: int = 0) -> None:
     """Creates or upgrades the tables of the database `name` in the transaction of `connection`.
 
     One process does this at a time. If the tables exist in this version, this only needs the privilege to read them.

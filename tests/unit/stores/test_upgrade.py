@@ -70,7 +70,7 @@ def version_of(uri: str) -> list[int]:
 
 
 def test_upgraded_tables_are_those_of_a_new_database(old_uri: str, new_uri: Callable[[], str]) -> None:
-    Metadata(new := new_uri(), partitions=0).close()
+    Metadata(new := new_uri()).close()
     for _ in range(2):
         Metadata(old_uri).close()
         assert tables_of(old_uri) == tables_of(new)
@@ -145,8 +145,8 @@ def test_an_upgrade_makes_the_tables_that_are_missing(old_uri: str, new_uri: Cal
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE pages"))
     engine.dispose()
-    Metadata(old_uri, partitions=0).close()
-    Metadata(new := new_uri(), partitions=0).close()
+    Metadata(old_uri).close()
+    Metadata(new := new_uri()).close()
     assert tables_of(old_uri) == tables_of(new)
 
 

@@ -150,11 +150,12 @@ GROUP = SettingGroup(
     ),
     Setting(
         "METADATA_PARTITIONS",
-        16,
+        0,
         "Partitions of tables `pages` and `fetches` that a crawl creates in PostgreSQL, by a hash of the URL; 0 means "
-        "none. [Tables that exist](../scale.md#metadata) stay as they are.",
+        "none. They are for tables of hundreds of millions of rows, and cost smaller ones time. [Tables that "
+        "exist](../scale.md#metadata) stay as they are.",
         values=Whole(least=0, most=1_000),
-        example=64,
+        example=16,
     ),
     Setting(
         "METADATA_HISTORY",

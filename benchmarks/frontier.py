@@ -16,24 +16,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
+from benchmarks.cold_seen import cold_seen
 from benchmarks.command import command_line, records_table, write_figures
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
     Bench,
     Clock,
+    Figure,
     batches,
     candidates,
     finished,
     fresh_bench,
     host_of,
+    size_of,
 )
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, LeaseReport, level_of_priority
@@ -46,18 +49,6 @@ IN_FLIGHT = 2
 RUNS = 5
 PRIORITIES = range(-20, 21)
 """Only eight of them have a level of their own in an entry's first byte."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One measure: its value, its target (`bar`), and a note."""
-
-    name: str
-    value: float
-    unit: str
-    bar: str
-    good: bool
-    note: str = ""
 
 
 async def add(bench: Bench) -> list[Figure]:
@@ -182,7 +173,7 @@ async def long_queue(bench: Bench) -> list[Figure]:
             # so that only the queue is measured
             await bench.frontier.add([replace(url, fingerprint=None) for url in candidates(batch, 1)])
             await added.run(_serve(tails, shards))
-        held, on_disk = await bench.memory() - before, _size_of(Path(folder))
+        held, on_disk = await bench.memory() - before, size_of(Path(folder))
         spilled = (await bench.frontier.counts()).spilled
         while leases := await bench.frontier.lease(1, 500):
             await bench.frontier.settle_all([finished(lease) for lease in leases])
@@ -206,10 +197,6 @@ async def _serve(tails: Tails, shards: Sequence[int]) -> None:
             await tails.carry_out(plan)
 
 
-def _size_of(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "add": add,
     "lease": lease,
@@ -217,6 +204,7 @@ MEASURES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "queued": queued,
     "slowest": slowest_lease,
     "long": long_queue,
+    "cold-seen": cold_seen,
 }
 
 

@@ -59,6 +59,18 @@ class Bench:
         return drained
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measure: its value, its target (`bar`), and a note."""
+
+    name: str
+    value: float
+    unit: str
+    bar: str
+    good: bool
+    note: str = ""
+
+
 _LINKS = ("https://www.site-0000000.example/",)
 
 
@@ -113,6 +125,11 @@ class Clock:
         client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
         best = f"best run {max(rates):,.0f}; " if rates else ""
         return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def cpu_seconds(pid: int) -> float:

@@ -61,12 +61,18 @@ class Clock:
                 self._valkey.zrem(f"expiries:{tag}", key)
 
 
+class Killed(Exception):
+    """The process was killed."""
+
+
 class ClockedEngine(Engine):
     """Its scripts read a Clock. `losing` drops all replies: "reply" after running the calls, "late" without running."""
 
     losing = ""
     lost: list[tuple[Call, Any]]
     """The calls whose replies were lost, with the replies. The test that sets `losing` empties it."""
+    steps: int | None = None
+    """After so many round trips, the process dies: in the next one, the server gets only the first call."""
 
     def script(self, name: str) -> tuple[str, str]:
         first, end, rest = super().script(name)[1].partition("\n")
@@ -74,6 +80,13 @@ class ClockedEngine(Engine):
         return hashlib.sha1(text.encode()).hexdigest(), text
 
     async def run_all(self, calls: Sequence[Call], *, some: bool = False) -> list[Any]:
+        if self.steps is not None:
+            if self.steps <= 0:
+                if self.steps == 0:
+                    await super().run_all(calls[:1])
+                self.steps = -1
+                raise Killed
+            self.steps -= 1
         if not self.losing:
             return await super().run_all(calls, some=some)
         replies = [None] * len(calls) if self.losing == "late" else await super().run_all(calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections import Counter
@@ -14,7 +15,9 @@ from redis import Redis
 
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import LEVELS
+from webcrawl.frontier.cold_bucket import unpack_marks
 from webcrawl.frontier.entry import without_time
+from webcrawl.frontier.segments import QueuePart
 
 HASHES = (
     b"queued",
@@ -95,8 +98,10 @@ class Contents:
                 pipe.hgetall(key)
             elif name == b"hungry":
                 pipe.smembers(key)
-            elif name.startswith(b"seen:"):
-                pipe.scard(key)
+            elif name.startswith(b"seen:cold:"):
+                pipe.get(key)
+            elif name.startswith(b"seen:") and name != b"seen:cold":
+                pipe.smembers(key)
             else:
                 pipe.zrange(key, 0, -1)
         values = dict(zip(names, pipe.execute(), strict=True))
@@ -118,13 +123,37 @@ class Contents:
         self._check_ready(values, leased, keys, shard)
         self.later[shard] = len(values.get(b"later", []))
         self.scheduled[shard] = len(values.get(b"scheduled", []))
-        self.seen += sum(value for name, value in values.items() if name.startswith(b"seen:"))
+        self._read_seen(values, shard)
         for url, letters in values.get(b"dead", {}).items():
             self.dead += [
                 (url.decode(), reason.decode()) for reason, *_ in msgpack.unpackb(letters, raw=True)
             ]
         for name, value in values.get(b"n", {}).items():
             self.counters[name.decode()] = self.counters.get(name.decode(), 0) + int(value)
+
+    def _read_seen(self, values: dict[bytes, Any], shard: int) -> None:
+        """Every mark is in the engine or in the only cold bucket in which it is looked for."""
+        names = [name for name in values if name.startswith(b"seen:") and name[5:].isdigit()]
+        hot = {int(mark) for name in names for mark in values[name]}
+        assert len(hot) == sum(len(values[name]) for name in names)
+        names, cold = values.get(b"seen:cold", []), set()
+        ends = [*map(float, names), math.inf]
+        assert ends == sorted(ends)
+        for number, fence in enumerate(names):
+            if content := values.get(b"seen:cold:" + fence):
+                marks = self.marks(shard, QueuePart.parse(content[:96]))
+                assert all(ends[number] <= float(mark) < ends[number + 1] for mark in marks)
+                cold |= marks
+        assert len(cold - hot) == int(values.get(b"n", {}).get(b"cold", 0))
+        self.seen += len(hot | cold)
+
+    def marks(self, shard: int, part: QueuePart) -> set[int]:
+        """The marks of a cold bucket in the store."""
+        assert self.store
+        raw = (self.store / f"{shard:04}" / part.segment).read_bytes()[part.offset :][: part.length]
+        marks = set(unpack_marks(raw, part).tolist())
+        assert len(marks) == part.urls
+        return marks
 
     def _read_queues(self, values: dict[bytes, Any], shard: int) -> None:
         mask, others = {}, Counter[str]()
@@ -197,7 +226,8 @@ class Contents:
         all_parts = [*condemned, *(part for parts in tails.values() for part in parts)]
         spilled = sum(int(part[3]) for part in all_parts)
         assert spilled == int(values.get(b"n", {}).get(b"spilled", 0))
-        used = Counter(part[0] for part in all_parts)
+        cold = [value.split()[0] for name, value in values.items() if name.startswith(b"seen:cold:")]
+        used = Counter([*cold, *(part[0] for part in all_parts)])
         assert used == {name: int(n) for name, n in values.get(b"segments", {}).items()}
         assert not used.keys() & set(values.get(b"unused", [])), "segments in use are listed as unused"
         least = min(int(values.get(b"conf", {}).get(b"hot", 0)) // 4 or 250, 500)

@@ -17,6 +17,7 @@ from tests.model import Entry, Hosts, ModelFrontier
 from webcrawl.engine.keys import Keys, failures_field
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.tails import Tails
 
 CRAWLS = ("ours", "theirs")
@@ -76,6 +77,8 @@ class Machine(RuleBasedStateMachine):
             (name, brief): Crawl(self.engine, self.keys[name], f"{name} {brief}") for name, brief in names
         }
         self.tails = {name: self._tails(name, order) for name in CRAWLS}
+        for (name, _), frontier in self.frontiers.items():
+            frontier.cold = ColdSeen(self.tails[name])
         self.looks_again: dict[tuple[str, str], int] = {}
         """When a crawl will look again at a host that it found held by the other crawl."""
         self.contested: dict[str, int] = {}

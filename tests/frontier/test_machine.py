@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
+from tests.frontier.clock import Killed
 from tests.frontier.draws import crawls, hosts, pauses, some
 from tests.frontier.machine import CRAWLS, milliseconds
 from tests.frontier.machine_workers import WorkerMachine
+from tests.frontier.pages import hash_of
 from tests.model import Entry, Limits
 from webcrawl.frontier import Candidate, HostLimits
 from webcrawl.frontier.tails import SpillPlan
@@ -63,6 +67,27 @@ class FrontierMachine(WorkerMachine):
         assert not found.waiting
         returned = 8  # URLs that a lease returns
         assert not self.hot_urls or found.longest <= self.hot_urls + returned
+
+    @rule(crawl=crawls, shard=st.integers(0, 1), steps=st.none() | st.integers(0, 6), moves=st.integers(1, 2))
+    def move_seen(self, crawl: str, shard: int, steps: int | None, moves: int) -> None:
+        """One worker moves known URLs to the store, or two at once, and may be killed after some steps."""
+        colds = [self.frontier(crawl, bool(number)).cold for number in range(moves)]
+        self.engine.steps = steps
+
+        async def move() -> None:
+            work = (cold.spill(shard) for cold in colds if cold)
+            for outcome in await asyncio.gather(*work, return_exceptions=True):
+                if isinstance(outcome, BaseException) and not isinstance(outcome, Killed):
+                    raise outcome
+
+        self.run(move())
+        self.engine.steps = None
+
+    @rule(crawl=crawls, host=hosts, number=st.integers(0, 5))
+    def look_for_seen(self, crawl: str, host: str, number: int) -> None:
+        fingerprint = hash_of(f"{host}/{number}")
+        expected = fingerprint in self.models[crawl].seen
+        assert self.run(self.frontier(crawl).is_seen(host, fingerprint)) == expected
 
     @rule(crawl=crawls, data=st.data(), reason=st.sampled_from(["", "", "x", "worker", "z"]))
     def requeue(self, crawl: str, data: st.DataObject, reason: str) -> None:
@@ -123,12 +148,14 @@ class FrontierMachine(WorkerMachine):
 def test_any_interleaving_matches_the_model(
     redis_url: str, hot_urls: int, order: str, low_share: float, unit: str
 ) -> None:
-    run_state_machine_as_test(
-        lambda: FrontierMachine(redis_url, hot_urls, order, low_share, unit),
-        settings=settings(
-            max_examples=10 if hot_urls else 14,
-            stateful_step_count=40,
-            suppress_health_check=[HealthCheck.too_slow],
-            phases=[Phase.reuse, Phase.generate, Phase.shrink],
-        ),
-    )
+    # so that cold buckets are split
+    with patch("webcrawl.frontier.cold_bucket.MOST_MARKS", 3):
+        run_state_machine_as_test(
+            lambda: FrontierMachine(redis_url, hot_urls, order, low_share, unit),
+            settings=settings(
+                max_examples=10 if hot_urls else 14,
+                stateful_step_count=40,
+                suppress_health_check=[HealthCheck.too_slow],
+                phases=[Phase.reuse, Phase.generate, Phase.shrink],
+            ),
+        )

@@ -58,11 +58,15 @@ class SeenMove:
         chosen = await self._without_leased(np.unique(hot.marks))
         if not len(chosen):
             return 0
-        fences = await self._fences(chosen)
-        stored: list[Marks] = []
-        for news in _batched(_ranges(fences, chosen), _BUCKETS_AT_ONCE):
+        return await self._drop(hot, await self.store(chosen))
+
+    async def store(self, marks: Marks) -> Marks:
+        """Adds marks to the cold buckets; returns those that are there now, which another worker may have prevented."""
+        fences = await self._fences(marks)
+        stored = [as_marks(())]
+        for news in _batched(_ranges(fences, marks), _BUCKETS_AT_ONCE):
             stored += itertools.compress((some.marks for some in news), await self._merge(news))
-        return await self._drop(hot, np.concatenate([as_marks(()), *stored]))
+        return np.concatenate(stored)
 
     async def _read_hot(self) -> _HotMarks:
         """Returns the marks of the next buckets in the engine."""

@@ -20,10 +20,22 @@ function cold.bucket(set, fingerprint)
 end
 -- Returns the descriptor of the part of a bucket; "" for an empty bucket.
 function cold.descriptor(key) return (string.gsub(redis.call('GETRANGE', key, 0, cold.HEAD - 1), ' +$', '')) end
+-- Returns the cold bucket of a fingerprint: the ends of its range, its key and the blocks of its filter. The next fingerprint
+-- is probably of the same host, and so in the same bucket.
+function cold.range_of(set, fingerprint)
+  local score, range = tonumber(fingerprint), set.range
+  if range and score >= range.from and score < range.to then return range end
+  local fence, key = cold.bucket(set, fingerprint)
+  if not fence then return {from = -math.huge, to = math.huge, blocks = 0} end
+  local following = redis.call('ZRANGEBYSCORE', set.prefix .. 'cold', '(' .. fence, '+inf', 'LIMIT', 0, 1)[1]
+  set.range = {from = tonumber(fence), to = tonumber(following) or math.huge, key = key,
+    blocks = (redis.call('STRLEN', key) - cold.HEAD) / cold.BLOCK}
+  return set.range
+end
 -- Whether a fingerprint may be in its cold bucket, by the filter. Returns the key of the bucket too.
 function cold.maybe(set, fingerprint)
-  local _, key = cold.bucket(set, fingerprint)
-  local blocks = key and (redis.call('STRLEN', key) - cold.HEAD) / cold.BLOCK or 0
+  local range = cold.range_of(set, fingerprint)
+  local key, blocks = range.key, range.blocks
   if blocks <= 0 then return false end
   local value = bucket_value(fingerprint)
   local at, rest = cold.HEAD + cold.BLOCK * (value % blocks), math.floor(value / blocks)

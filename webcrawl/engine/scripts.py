@@ -195,7 +195,7 @@ class Header:
         if not self.reply:
             return reply
         if self.is_list:
-            return [self._record(*fields) for fields in reply]
+            return [self._record(*fields) if fields else None for fields in reply]
         return self._record(*reply) if reply else None
 
     def prelude(self) -> str:

@@ -20,6 +20,8 @@ from webcrawl.policies.traffic import CLASSES, Traffic
 
 _COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
+_REPORTS = 50
+"""The most reports of a call, which keeps the engine from all other calls for some milliseconds."""
 
 _Group = tuple[str, int | None]
 """URLs that are added together: host and `rise`."""
@@ -153,7 +155,7 @@ class Frontier(Operations):
         Pages and bytes count once against the host's limits: a URL that was settled before is skipped.
         """
         report = LeaseReport(lease, settled, more=more, better_than=better_than)
-        return self._urls_of_reply(lease, await self.engine.run(self._report_call(report, 1)))
+        return self._urls_of_reply(lease, await self._settle(report))
 
     async def release(
         self, lease: Lease, settled: Sequence[Settlement] = (), *, pause: float = 0.0, quiet: float = 3600.0
@@ -163,8 +165,7 @@ class Frontier(Operations):
         Other URLs of the lease return to the head of the queue, untried. After `quiet` more seconds the engine forgets
         the host's failures.
         """
-        report = LeaseReport(lease, settled, pause=pause, quiet=quiet)
-        return bool(await self.engine.run(self._report_call(report, 1)))
+        return bool(await self._settle(LeaseReport(lease, settled, pause=pause, quiet=quiet)))
 
     async def settle_all(
         self,
@@ -176,15 +177,22 @@ class Frontier(Operations):
         Calls `settled` with each report, its further URLs (None if the lease was lost), and the purse's credit for each
         settled URL, if any. If a server fails, the replies of other servers are handled before its error is raised.
         """
+        groups = [
+            (shard, group[start : start + _REPORTS])
+            for shard, group in self.keys.by_shard(reports, attrgetter("lease.host")).items()
+            for start in range(0, len(group), _REPORTS)
+        ]
         together = sum(report.more > 0 for report in reports)
-        calls = [self._report_call(report, together) for report in reports]
+        calls = [self._report_call(shard, group, together) for shard, group in groups]
         replies = await self.engine.run_all(calls, some=True)
-        for report, reply in zip(reports, replies, strict=True):
-            if not isinstance(reply, Exception):
+        for (_, group), rows in zip(groups, replies, strict=True):
+            if isinstance(rows, Exception):
+                continue
+            for report, reply in zip(group, rows, strict=True):
                 settled(report, self._urls_of_reply(report.lease, reply), reply.credits if reply else ())
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
+        for rows in replies:
+            if isinstance(rows, Exception):
+                raise rows
 
     async def schedule(self, candidates: Iterable[Candidate], seconds: float) -> int:
         """Queues URLs once, in `seconds` seconds, seen or not; returns the number of URLs that had no date before.
@@ -319,31 +327,47 @@ class Frontier(Operations):
         self._count(lease.host, urls)
         return urls
 
-    def _report_call(self, report: LeaseReport, together: int) -> Call:
-        """Returns the call for one of so many reports that lease more URLs at once."""
-        lease, settled = report.lease, report.settled
+    async def _settle(self, report: LeaseReport) -> Any:
+        """Sends one report; returns its reply."""
+        (reply,) = await self.engine.run(
+            self._report_call(self.keys.shard(report.lease.host), [report], together=1)
+        )
+        return reply
+
+    def _report_call(self, shard: int, reports: Sequence[LeaseReport], together: int) -> Call:
+        """Returns the call for some of so many reports that lease more URLs at once."""
+        leases = [report.lease for report in reports]
+        settled = [url for report in reports for url in report.settled]
         return script_call(
             "acknowledge",
-            self.keys.queue(self.keys.shard(lease.host)),
-            host=lease.host,
-            token=lease.token,
+            self.keys.queue(shard),
             lease_ms=milliseconds(self.lease_seconds),
-            more=report.more,
-            pause_ms=-1 if report.pause < 0 else milliseconds(report.pause),
-            lets_go=int(report.lets_go),
-            failures=lease.failures,
-            quiet_ms=milliseconds(report.quiet),
-            gap_ms=milliseconds(lease.gap),
             limits=self.host_limits.encoded(),
-            better_than="" if report.better_than is None else report.better_than,
-            answered=int(lease.answered),
             purse=self.purse,
-            patterns=_changed(report.patterns),
-            dust=_changed(report.dust),
-            over=_changed(report.over),
             share=self._low_thousandths(),
-            asked=int(report.asked),
-            class_turns=self._class_turns(together, report.enough_of) if report.more else b"",
+            report={
+                "host": [lease.host for lease in leases],
+                "token": [lease.token for lease in leases],
+                "settles": [len(report.settled) for report in reports],
+                "more": [report.more for report in reports],
+                "pause_ms": [-1 if report.pause < 0 else milliseconds(report.pause) for report in reports],
+                "lets_go": [int(report.lets_go) for report in reports],
+                "failures": [lease.failures for lease in leases],
+                "quiet_ms": [milliseconds(report.quiet) for report in reports],
+                "gap_ms": [milliseconds(lease.gap) for lease in leases],
+                "better_than": [
+                    "" if report.better_than is None else report.better_than for report in reports
+                ],
+                "answered": [int(lease.answered) for lease in leases],
+                "patterns": [_changed(report.patterns) for report in reports],
+                "dust": [_changed(report.dust) for report in reports],
+                "over": [_changed(report.over) for report in reports],
+                "asked": [int(report.asked) for report in reports],
+                "class_turns": [
+                    self._class_turns(together, report.enough_of) if report.more else b""
+                    for report in reports
+                ],
+            },
             url={
                 "index": [url.index for url in settled],
                 "verdict": [url.verdict for url in settled],

@@ -20,6 +20,7 @@
 local now, replies = now_ms(), {}
 
 local function surface(host)
+  if not trust.any_waits(P) then return end
   local record = record_of(P, host)
   if not trust.waits(P, record) then return end
   redis.call('ZREM', P .. 'wary', record.name)
@@ -29,12 +30,22 @@ local function surface(host)
   save_record(P, record)
 end
 
+-- A host that gives and gains is read twice, before either changes.
+for _, rows in ipairs({{n_gift, gift_at}, {n_gain, gain_at}}) do
+  local n, row_at = unpack(rows)
+  for from = 1, n, 1000 do
+    local hosts = {}
+    for i = from, math.min(from + 999, n) do hosts[#hosts + 1] = (row_at(i)) end
+    trust.read_all(P, hosts)
+  end
+end
+
 for i = 1, n_gift do
   local host, seed, hosts = gift_at(i)
   local had, left, given = trust.of(P, host)
   local more = math.max(0, seed - had)
   local part = (left + more) / (given + hosts + few)
-  trust.put(P, host, had + more, left + more - part * hosts, given + hosts, more)
+  trust.put(host, had + more, left + more - part * hosts, given + hosts, more)
   if more > 0 then surface(host) end
   local each, amount = string.format('%.17g', kept * part), string.format('%.17g', had + more)
   replies[i] = {each, amount}
@@ -44,7 +55,8 @@ for i = 1, n_gain do
   local host, gained, least = gain_at(i)
   local amount, left, given = trust.of(P, host)
   local after = math.max(amount + gained, least)
-  trust.put(P, host, after, left + gained, given, after - amount)
+  trust.put(host, after, left + gained, given, after - amount)
   surface(host)
 end
+trust.save(P)
 return replies

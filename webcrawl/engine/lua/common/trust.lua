@@ -1,6 +1,6 @@
 -- The trust of hosts (webcrawl.policies.trust). A host ahead of its share is in `wary` instead of the lists of ready hosts. A
 -- table, because a script may have 200 local names.
-local trust = {UNKNOWN = 1e15, OVER = 4, stored = {}}
+local trust = {UNKNOWN = 1e15, OVER = 4, stored = {}, changed = {}, more = 0}
 -- Returns what a host got, what it has left to give, and to how many hosts it gave.
 function trust.of(P, host)
   local stored = trust.stored[host]
@@ -8,19 +8,34 @@ function trust.of(P, host)
   if not stored then return 0, 0, 0 end
   return struct.unpack('<ddI4', stored)
 end
+-- Reads the trust of up to a thousand hosts together.
+function trust.read_all(P, hosts)
+  if #hosts == 0 then return end
+  for i, stored in ipairs(redis.call('HMGET', P .. 'trust', unpack(hosts))) do trust.stored[hosts[i]] = stored end
+end
 -- Reads together what decides whether up to a thousand hosts are ahead of their shares.
 function trust.read(P, host_records)
   if #host_records == 0 or trust.limits(P) == math.huge then return end
   local hosts = {}
   for i, record in ipairs(host_records) do hosts[i] = record.host end
-  local stored, spent = redis.call('HMGET', P .. 'trust', unpack(hosts)), redis.call('HMGET', P .. 'spent', unpack(hosts))
-  for i, record in ipairs(host_records) do trust.stored[record.host], record.spent = stored[i], spent[i] end
+  trust.read_all(P, hosts)
+  local spent = redis.call('HMGET', P .. 'spent', unpack(hosts))
+  for i, record in ipairs(host_records) do record.spent = spent[i] end
 end
--- Stores the trust of a host, and adds to the sum of the shard.
-function trust.put(P, host, amount, left, given, more)
+-- Changes the trust of a host; call trust.save last.
+function trust.put(host, amount, left, given, more)
   trust.stored[host] = struct.pack('<ddI4', amount, left, given)
-  redis.call('HSET', P .. 'trust', host, trust.stored[host])
-  if more > 0 then redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', more)) end
+  trust.changed[host], trust.more = true, trust.more + more
+end
+-- Stores the trust that has changed, and adds to the sum of the shard.
+function trust.save(P)
+  local flat = {}
+  for host in pairs(trust.changed) do
+    flat[#flat + 1] = host
+    flat[#flat + 1] = trust.stored[host]
+  end
+  for from = 1, #flat, 2000 do redis.call('HSET', P .. 'trust', unpack(flat, from, math.min(from + 1999, #flat))) end
+  if trust.more > 0 then redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', trust.more)) end
 end
 -- Returns the most that a page may cost, and how many pages that cost more may be fetched now (-1 for any number).
 function trust.limits(P)
@@ -46,9 +61,12 @@ function trust.is_ahead(P, H, record)
   if not level or level <= 0 then return false end
   return trust.cost(P, H, record) > trust.most
 end
-function trust.waits(P, record)
+function trust.any_waits(P)
   if trust.any == nil then trust.any = redis.call('EXISTS', P .. 'wary') == 1 end
-  return trust.any and redis.call('ZSCORE', P .. 'wary', record.name)
+  return trust.any
+end
+function trust.waits(P, record)
+  return trust.any_waits(P) and redis.call('ZSCORE', P .. 'wary', record.name)
 end
 function trust.wait(P, H, record)
   redis.call('ZADD', P .. 'wary', string.format('%.17g', trust.cost(P, H, record)), record.name)

@@ -236,8 +236,8 @@ def _conclude(plan: Plan, settings: BaseSettings, opts: argparse.Namespace) -> N
 
 def _choice(chosen: Mapping[str, int]) -> str:
     return (
-        f"{counted(chosen['pages'], 'response')} to read again; left out: {chosen['not_archived']:,} not archived, "
-        f"{chosen['no_response']:,} without a response of their own"
+        f"{counted(chosen['pages'], 'response')} to read again; left out: {chosen['not_archived']:,} whose body is not "
+        f"archived (noarchive, noindex, DEPTH_OF_COPY), {chosen['no_response']:,} without a response of their own"
     )
 
 

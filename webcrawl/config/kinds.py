@@ -276,6 +276,27 @@ class TimesByRule(Dict):
 
 
 @dataclass(frozen=True)
+class ChoiceByRule(Kind):
+    """A dict from text to one of a few words; a word alone is for all, which `*` means."""
+
+    words: tuple[str, ...]
+    type = "dict"
+
+    @property
+    def allowed(self) -> str:
+        return f"{Choice(self.words).allowed}, or a dict from a host or URL pattern to such a word"
+
+    def parse(self, value: Any) -> Any:
+        if value in self.words:
+            return {"*": value}
+        table = Dict().parse(value)
+        for rule, word in table.items():
+            if word not in self.words:
+                raise WrongEntry(f"entry {rule!r}: {word!r} is not {Choice(self.words).allowed}")
+        return table
+
+
+@dataclass(frozen=True)
 class PartsOfWhole(Kind):
     """A dict from some of a few words to their parts of a whole of any size, and from a domain to a dict of its own."""
 

@@ -29,6 +29,7 @@ DOWNLOADER_MIDDLEWARES = {
     "webcrawl.middlewares.stats.StatsMiddleware": 850,
     "webcrawl.middlewares.revisit.RevisitMiddleware": 930,
     "webcrawl.middlewares.dns.DnsMiddleware": 940,
+    "webcrawl.middlewares.copy_depth.CopyDepthMiddleware": 945,
     "webcrawl.middlewares.politeness.PolitenessMiddleware": 950,
 }
 SPIDER_MIDDLEWARES = {

@@ -39,6 +39,7 @@ class Fetch:
     For a request:
       check          is called right before the request is sent
       answer_seconds in which the host must begin its answer, besides the timeout of the request
+      copy_depth     the flag of a page that is not copied in full while it is fetched; "" otherwise
       exchange       the bytes sent and received
       received       the number of bytes received, with heads and framing; 0 if the download handler does not count
       mime_type      the type of the page that was made of its response
@@ -56,6 +57,7 @@ class Fetch:
         "answer_seconds",
         "archived",
         "check",
+        "copy_depth",
         "document",
         "exchange",
         "is_page",
@@ -70,6 +72,7 @@ class Fetch:
     def __init__(self) -> None:
         self.check: Callable[[], None] | None = None
         self.answer_seconds = math.inf
+        self.copy_depth = ""
         self.exchange: Exchange | None = None
         self.received = 0
         self.mime_type: str | None = None

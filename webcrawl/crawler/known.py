@@ -48,7 +48,13 @@ class Known:
         its type is truncated now: a body that was truncated to it would not grow if it were fetched again.
         """
         cut_elsewhere = row["truncated"] and (row["truncated"] != "length" or (row["length"] or 0) < limit)
-        if row["status"] != 200 or cut_elsewhere or not (row["etag"] or row["last_modified"]):
+        # without a digest, only the head was asked for: a 304 would confirm a body that nobody has
+        if (
+            row["status"] != 200
+            or row["digest"] is None
+            or cut_elsewhere
+            or not (row["etag"] or row["last_modified"])
+        ):
             return None
         payload, head = payload_of(row, get), own_location(row)
         body_location = payload and location_of_payload(payload)

@@ -10,7 +10,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from webcrawl.documents.body import Body
-from webcrawl.documents.page import WANTS_COOKIES
+from webcrawl.documents.page import HEAD_ONLY, METADATA_ONLY, WANTS_COOKIES
 from webcrawl.http.heads import ODD_STATUS_LINE, REPEATED_LENGTH
 
 TRUNCATED = "truncated"
@@ -35,7 +35,17 @@ BAD_CHECKSUM = "bad_checksum"
 """Response.flags: all of the body was decoded, but its checksum or length in its Content-Encoding is wrong."""
 # ODD_STATUS_LINE, REPEATED_LENGTH: the remarks of the HTTP client on its head.
 
-REMARKS = frozenset({COOKIES_REFUSED, WANTS_COOKIES, BAD_CHECKSUM, ODD_STATUS_LINE, REPEATED_LENGTH})
+REMARKS = frozenset(
+    {
+        COOKIES_REFUSED,
+        WANTS_COOKIES,
+        BAD_CHECKSUM,
+        ODD_STATUS_LINE,
+        REPEATED_LENGTH,
+        HEAD_ONLY,
+        METADATA_ONLY,
+    }
+)
 """Flags that `details.remarks` in the row of a page repeats."""
 
 _GUESS_BYTES = 5000

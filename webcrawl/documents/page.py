@@ -58,6 +58,9 @@ class PendingLinks:
 WANTS_COOKIES = "wants_cookies"
 """The remark about a redirect that leads back to the page that led to it, until it gets its cookie back."""
 
+HEAD_ONLY = "head_only"
+METADATA_ONLY = "metadata_only"
+"""Remarks on pages that DEPTH_OF_COPY does not copy in full."""
 AI_OPT_OUT = "ai_opt_out"
 """The remark about a page whose text is left out, because the site says no to its use by artificial intelligence."""
 
@@ -297,6 +300,12 @@ class _UnstoredFields:
     @main_text.setter
     def main_text(self, text: str | None) -> None:
         self.reading.main_text = text
+
+    @property
+    def may_be_archived(self) -> bool:
+        """Whether neither a directive nor DEPTH_OF_COPY keeps the page out of the archive."""
+        archived = self.archived
+        return not (archived.noarchive or self.reading.noindex or METADATA_ONLY in archived.remarks)
 
     def release(self) -> None:
         """Replaces the three records by empty ones, to free the body once the page is stored.

@@ -23,7 +23,7 @@ class ChecksumPipeline(SessionComponent):
 
         False for pages without a body, statuses other than 200, truncated bodies, and pages that are not archived.
         """
-        if page.archived.noarchive or page.reading.noindex:
+        if not page.may_be_archived:
             return False
         # equal payloads are cut at the same byte during decoding
         exchange = page.archived.exchange

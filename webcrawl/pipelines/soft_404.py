@@ -19,7 +19,7 @@ from webcrawl.crawler.errors import Postponed
 from webcrawl.crawler.pages.from_response import page_of
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.facts import is_html
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import HEAD_ONLY, Page
 from webcrawl.errors import EngineUnavailable, InvalidURL, StoreUnavailable
 from webcrawl.pipelines.html import HtmlPipeline
 from webcrawl.pipelines.near_duplicates import simhash_of
@@ -56,6 +56,8 @@ class Soft404Pipeline(SessionComponent):
             return item
         if 300 <= item.status < 400:
             return self._judge_redirect(item)
+        if HEAD_ONLY in item.archived.remarks:
+            return item
         if item.status != 200 or not is_html(item.mime_type) or not self._session.soft_404s.is_open(item):
             return item
         return self._judge(item)

@@ -41,7 +41,7 @@ class _Write(NamedTuple):
 class WarcPipeline(SessionComponent, RobotsArchiver):
     """Writes response and request records, or a revisit record for a payload that is archived already.
 
-    Skips pages with noarchive or noindex.
+    Skips pages with noarchive or noindex, and those of which DEPTH_OF_COPY wants the metadata only.
 
     A page leaves this pipeline when its records are written. While the disk is full, pages wait and the worker pauses.
     """
@@ -77,7 +77,7 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
             return item
         if item.document is not None:
             item.document.forget()  # frees memory, because the page waits for the writer from here on
-        if item.archived.exchange is not None and not (item.archived.noarchive or item.reading.noindex):
+        if item.archived.exchange is not None and item.may_be_archived:
             write = _Write(partial(self._archive.write, item), item)
             item.warc_file, item.warc_offset, item.warc_length = await self._stored(item.url, write)
             tasks_of(self._crawler).count("archived")

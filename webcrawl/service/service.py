@@ -48,7 +48,7 @@ class Service:
         self.starter = starter
         self.tally = ServiceTally()
         self.pages = PageReader(opened, self.tally)
-        self.ages = MaxAges(read(settings, "FETCH_MAX_AGE"))
+        self.ages = MaxAges("FETCH_MAX_AGE", read(settings, "FETCH_MAX_AGE"))
         self.quota = Quota(opened.connection.engine, fetches_per_hour)
         self.lane = LiveLane(opened.connection.engine, stream=read(settings, "LIVE_STREAM"))
         self.closing = asyncio.Event()

@@ -30,7 +30,8 @@ READ_FIELDS = (
 _FETCH = ("fetched_at", "warc_file", "warc_offset")
 _AT_ONCE = 1_000
 
-_IS_ARCHIVED = pages.c.warc_file.is_not(None)
+# without a digest, only the head was asked for (DEPTH_OF_COPY)
+_IS_ARCHIVED = and_(pages.c.warc_file.is_not(None), pages.c.digest.is_not(None))
 _IS_ANSWER = and_(pages.c.status.is_not(None), pages.c.status != UNCHANGED)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webcrawl.config.kinds import Choice, Choices, Number, Seconds, String, TimesByRule, Whole
+from webcrawl.config.kinds import Choice, ChoiceByRule, Choices, Number, Seconds, String, TimesByRule, Whole
 from webcrawl.config.setting import Setting, SettingGroup
 
 GROUP = SettingGroup(
@@ -84,6 +84,16 @@ GROUP = SettingGroup(
         "Archives each fetch of robots.txt, with its redirects and errors, [as Common Crawl "
         "does](../guide/archive.md#robotstxt): in WARC files in `DATA_DIR/robotstxt`, or in `robotstxt/` below "
         "`STORE_URI`.",
+    ),
+    Setting(
+        "DEPTH_OF_COPY",
+        {},
+        "[How much of a page is copied](archive.md#shallow-copies), by host or URL pattern as in "
+        "[`RENDER`](#render), the first match counts: `head` asks by HEAD for status and headers alone, `metadata` "
+        "stores the row and the links and keeps the page out of the archive, `full` is as without a rule. A word alone "
+        "is for all pages.",
+        values=ChoiceByRule(("head", "metadata", "full")),
+        example={"example.org": "full", "*/video/*": "head", "*": "metadata"},
     ),
     Setting(
         "LINKS",

@@ -30,7 +30,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.mime.facts import language
 from webcrawl.documents.mime.sniff import sniff
-from webcrawl.documents.page import Page, PendingLinks
+from webcrawl.documents.page import HEAD_ONLY, Page, PendingLinks
 from webcrawl.errors import brief
 from webcrawl.urls.canonical import normalize, split, without_fragment
 
@@ -129,6 +129,10 @@ def page_of(response: Response) -> Page:
         sent.mime_type = document.mime_type
     if response.flags:
         page.archived.remarks = tuple(flag for flag in response.flags if flag in REMARKS)
+        if HEAD_ONLY in page.archived.remarks:
+            # there is no payload, so it is no copy of another page either
+            page.length = page.digest = None
+            page.reading.was_read = True
     page.reading.is_sitemap, page.queued_at = bool(meta.get(SITEMAP)), queued_at(response.request)
     page.recrawl_request, page.fetch_class = meta.get(STORED_REQUEST), meta.get(FETCH_CLASS)
     cache_control, expires, date = (header(headers, name) for name in (b"Cache-Control", b"Expires", b"Date"))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from typing import Generic, TypeVar
 
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls.canonical import DEFAULT_PORTS, authority, hostname, is_address, normalize, port, split
 
+T = TypeVar("T")
+
+_ALL = "*"
 _SCHEMES = ("http", "https")
 _HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:\[\]@#?\\\s]+)(?::(?P<port>[0-9*]*))?")
 
@@ -38,6 +42,25 @@ class RenderRules:
                 return True
             name, before = name.partition(".")[2], ["", "*."]
         return False
+
+
+class RuleTable(Generic[T]):
+    """Values by rule: hosts and URL patterns as in RENDER, or "*" for all pages. The first match counts.
+
+    Raises ConfigurationError, which names `setting`, for a rule that matches no page.
+    """
+
+    def __init__(self, setting: str, values: Mapping[str, T]) -> None:
+        self._rules: list[tuple[RenderRules | None, T]] = []
+        for rule, value in values.items():
+            try:
+                self._rules.append((None if rule == _ALL else RenderRules([rule]), value))
+            except ConfigurationError as error:
+                raise ConfigurationError(str(error).replace("RENDER", setting, 1)) from error
+
+    def of(self, url: str, default: T) -> T:
+        """Returns the value for a normalized URL; `default` if no rule matches."""
+        return next((value for rules, value in self._rules if rules is None or rules.apply(url)), default)
 
 
 def _host(rule: str) -> str:

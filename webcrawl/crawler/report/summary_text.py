@@ -48,6 +48,8 @@ _REMARKS = {
     "ai_opt_out": "without text, because the site says no to use by AI: see AI_OPT_OUTS",
     "bad_checksum": "decoded in full, but with a wrong checksum or length",
     "odd_status_line": "with a status line that is not as the standard says",
+    "head_only": "of which only the head was asked for: see DEPTH_OF_COPY",
+    "metadata_only": "kept out of the archive: see DEPTH_OF_COPY",
     "repeated_length": "with the same Content-Length more than once",
 }
 """Remark -> what the summary says after the number of pages."""

@@ -11,6 +11,7 @@ With the defaults it takes ten minutes, 2 GB of memory and 3 GB of disk.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -29,6 +30,8 @@ from webcrawl.urls.canonical import Canonicalizer, split
 BATCH = 2000
 TOGETHER = 10
 """Pages of a host, or of hosts that follow each other, that are queued together, as a page links to them."""
+SPILL_EVERY = 10
+"""Batches between two looks for long queues."""
 ORDERS = ("trusted", "off")
 SEEDS = 100
 SHARES = (0.01, 0.05, 0.2)
@@ -47,7 +50,7 @@ async def size(options: argparse.Namespace) -> Figures:
     ) as crawl:
         empty, before = await crawl.at.memory(), crawl.at.cpu()
         added = await _add_all(crawl)
-        memory, spent = await crawl.at.memory() - empty, crawl.at.cpu()[0] - before[0]
+        memory, spent = await crawl.at.memory() - empty, (crawl.at.cpu()[0] - before[0]).sum()
         figures: Figures = {
             "urls": web.urls,
             "hosts": web.hosts,
@@ -66,17 +69,21 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _add_all(crawl: SimulatedCrawl) -> float:
-    """Queues every page of the web, of all hosts in turn; returns the seconds that it took."""
-    fingerprint, began = Canonicalizer().fingerprint, time.perf_counter()
-    for hosts, pages in _batches(crawl.web):
+    """Queues every page of the web; returns the seconds that it took. A batch is prepared while another is queued."""
+    fingerprint, shards = Canonicalizer().fingerprint, range(crawl.frontier.keys.shards)
+    began, sent = time.perf_counter(), asyncio.create_task(asyncio.sleep(0, []))
+    for number, (hosts, pages) in enumerate(_batches(crawl.web)):
         candidates = []
         for host, page in zip(hosts.tolist(), pages.tolist(), strict=True):
             url = url_of(host, page)
             candidates.append(Candidate(*split(url), fingerprint(url), level=4, depth=2, rise=0))
+        await sent
         await crawl.set_clock()
-        await crawl.frontier.add(candidates)
-        for plan in await crawl.tails.plan(range(crawl.frontier.keys.shards)):
+        for plan in await crawl.tails.plan(shards) if number % SPILL_EVERY == 0 else ():
             await crawl.tails.carry_out(plan)
+        sent = asyncio.create_task(crawl.frontier.add(candidates))
+        await asyncio.sleep(0)
+    await sent
     return time.perf_counter() - began
 
 
@@ -105,7 +112,7 @@ async def _fetch(crawl: SimulatedCrawl, fetches: int) -> Figures:
             state = await gauges(crawl.frontier)
             looks.append((state.ready, state.waiting, state.leased))
     done = max(1, len(crawl.order))
-    cpu = [after - start for after, start in zip(crawl.at.cpu(), before, strict=True)]
+    primaries, replicas = (after - start for after, start in zip(crawl.at.cpu(), before, strict=True))
     seconds = crawl.now - BEGIN
     counts = await crawl.frontier.counts()
     return {
@@ -116,10 +123,11 @@ async def _fetch(crawl: SimulatedCrawl, fetches: int) -> Figures:
         "pages_a_virtual_second": done / max(seconds, crawl.delay),
         "seconds": time.perf_counter() - began,
         "worker_us_a_page": 1e6 * crawl.cpu / done,
-        "engine_us_a_page": 1e6 * cpu[0] / done,
-        "replicas_us_a_page": 1e6 * cpu[1] / done,
+        "engine_us_a_page": 1e6 * primaries.sum() / done,
+        "replicas_us_a_page": 1e6 * replicas.sum() / done,
         "hosts_due_waiting_leased": [round(float(part)) for part in np.mean(looks or [(0, 0, 0)], axis=0)],
         "seconds_late": _quantiles(crawl.late),
+        "primary_skew": primaries.max() / primaries.mean(),
         "shard_skew": await _skew(crawl),
         "memory": await crawl.at.memory(),
         "disk": crawl.at.disk(),
@@ -150,7 +158,7 @@ async def order(options: argparse.Namespace) -> Figures:
     fetches = int(web.urls * SHARES[-1])
     curves = {
         "best": _curve(web.all_importance()[:fetches]),
-        "best of polite orders": _curve(web.best_polite(fetches, options.order_window)),
+        "best and polite": _curve(web.best_polite(fetches, options.order_window)),
     }
     costs = {}
     for importance in options.orders:

@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.frontier_bench import cpu_seconds
+from benchmarks.power_law_web import Reals
 from benchmarks.servers import wait_until
 from tests.cluster import LocalCluster
 from webcrawl.engine.client import Engine
@@ -38,9 +41,9 @@ class SimulatedEngine:
         """Bytes of the files: append-only files of a single server, and the tails of long queues."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
-    def cpu(self) -> tuple[float, float]:
-        """Processor time of the primaries and of the replicas."""
-        return sum(map(cpu_seconds, self.primaries)), sum(map(cpu_seconds, self.replicas))
+    def cpu(self) -> tuple[Reals, Reals]:
+        """Processor time of each primary, and of each replica."""
+        return np.array([*map(cpu_seconds, self.primaries)]), np.array([*map(cpu_seconds, self.replicas)])
 
     def _everywhere(self) -> dict[str, Any]:
         return {"target_nodes": "primaries"} if self.engine.is_cluster else {}

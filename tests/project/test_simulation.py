@@ -95,7 +95,7 @@ def test_the_program_writes_its_figures(tmp_path: Path, monkeypatch: pytest.Monk
     assert crawl["pages"] >= 400 and crawl["fetched_twice"] == crawl["leases_lost"] == 0
     assert crawl["engine_us_a_page"] > 0 and crawl["worker_us_a_page"] > 0
     curves = figures["order"]["curves"]
-    assert list(curves) == ["best", "best of polite orders", "trusted", "off"]
+    assert list(curves) == ["best", "best and polite", "trusted", "off"]
     for curve in curves.values():
         assert len(curve) == simulate.CURVE_POINTS and curve == sorted(curve)
         assert all(ours <= best + 1e-3 for ours, best in zip(curve, curves["best"], strict=True))

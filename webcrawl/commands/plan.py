@@ -15,7 +15,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config import read
 from webcrawl.config.program import as_typed, program
-from webcrawl.crawler.command import table
+from webcrawl.crawler.command import drop_output, table
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.errors import ConfigurationError
 from webcrawl.policies.machine_plan import (
@@ -24,6 +24,7 @@ from webcrawl.policies.machine_plan import (
     MachineNeed,
     PlanInputs,
     check_amount,
+    figure,
     machine_plan,
 )
 
@@ -90,15 +91,20 @@ class Command(ScrapyCommand):
         if args:
             raise UsageError("the command takes only options")
         try:
-            inputs = _inputs(opts)
-            if opts.inputs:
-                _print_inputs(inputs, as_json=opts.json)
-                return
-            goal = self._goal(opts)
+            self._print(opts)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
         except (ConfigurationError, ValueError) as error:
             print(f"{program()} plan: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 1
+
+    def _print(self, opts: argparse.Namespace) -> None:
+        inputs = _inputs(opts)
+        if opts.inputs:
+            _print_inputs(inputs, as_json=opts.json)
             return
+        goal = self._goal(opts)
         needs = machine_plan(goal, inputs)
         if opts.json:
             plan = [need._asdict() for need in needs]
@@ -187,8 +193,8 @@ def _rows(inputs: PlanInputs) -> Iterator[dict[str, Any]]:
 def shown(amount: float, unit: str) -> str:
     """Returns an amount with its unit: bytes and bits by powers of a thousand, other numbers with commas."""
     if unit not in _SCALED:
-        digits = 1 if amount < 100 and amount != round(amount) else 0
-        return f"{amount:,.{digits}f} {unit}"
+        is_noun = unit.endswith("s") and "/" not in unit
+        return f"{figure(amount)} {unit[:-1] if amount == 1 and is_noun else unit}"
     scale, prefix = next(((scale, prefix) for scale, prefix in _SCALES if amount >= scale), (1.0, ""))
     return (
         f"{amount / scale:.3g} {prefix}{_SCALED[unit]}" if amount < 1e18 else f"{amount:.3g} {_SCALED[unit]}"

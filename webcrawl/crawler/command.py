@@ -79,8 +79,7 @@ class OpenedCrawlCommand(ScrapyCommand):
                 runner.run(self._run(args, opts))
             sys.stdout.flush()
         except BrokenPipeError:
-            # the reader has closed the pipe, as `head` does; Python flushes stdout again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
         except Exception as error:
             if not _is_reported(error):
                 raise
@@ -141,6 +140,14 @@ def add_crawl(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--crawl", metavar="ID", help="the crawl, by default CRAWL_ID, the only crawl, or the spider's name"
     )
+
+
+def drop_output() -> None:
+    """Drops what is printed from now on: the reader has closed the pipe, as `head` does.
+
+    Python flushes standard output again at exit.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command_name(command: ScrapyCommand) -> str:

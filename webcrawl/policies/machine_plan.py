@@ -198,10 +198,10 @@ def _hosts(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
         "rate",
         rate,
         "pages/s",
-        f"{goal.pages:,.0f} pages in {goal.seconds / DAY:g} days",
+        f"{figure(goal.pages)} pages in {goal.seconds / DAY:g} days",
     )
     yield MachineNeed(
-        "hosts", "due at once, at least", rate * delay, "hosts", f"{rate:,.0f} pages/s x {delay:g} s"
+        "hosts", "due at once, at least", rate * delay, "hosts", f"{figure(rate)} pages/s x {delay:g} s"
     )
     if delay:
         most = goal.seconds / delay
@@ -219,20 +219,20 @@ def _workers(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     rate, ms = goal.rate, inputs.cpu_ms + inputs.tls_ms
     used = rate * ms / 1000
     workers = _whole(rate / (inputs.worker_pages * inputs.busy))
-    yield MachineNeed("workers", "cores in use", used, "cores", f"{rate:,.0f} pages/s x {ms:g} ms")
+    yield MachineNeed("workers", "cores in use", used, "cores", f"{figure(rate)} pages/s x {ms:g} ms")
     cores = _whole(used / inputs.busy)
-    yield MachineNeed("workers", "cores", cores, "cores", f"{used:,.1f} / {inputs.busy:g}")
+    yield MachineNeed("workers", "cores", cores, "cores", f"{figure(used)} / {inputs.busy:g}")
     a_worker = f"{inputs.worker_pages:g} pages/s x {inputs.busy:g}"
-    yield MachineNeed("workers", "workers", workers, "workers", f"{rate:,.0f} pages/s / ({a_worker})")
+    yield MachineNeed("workers", "workers", workers, "workers", f"{figure(rate)} pages/s / ({a_worker})")
     memory = workers * inputs.worker_mb * MB
-    yield MachineNeed("workers", "memory", memory, "bytes", f"{workers:,.0f} x {inputs.worker_mb:g} MB")
+    yield MachineNeed("workers", "memory", memory, "bytes", f"{figure(workers)} x {inputs.worker_mb:g} MB")
     at_once = rate * goal.delay / workers
     yield MachineNeed("workers", "hosts of a worker at once", at_once, "hosts", "hosts due at once / workers")
 
 
 def _engine(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     used = goal.rate * inputs.engine_us / 1e6
-    how = f"{goal.rate:,.0f} pages/s x {inputs.engine_us:g} us"
+    how = f"{figure(goal.rate)} pages/s x {inputs.engine_us:g} us"
     yield MachineNeed("engine", "cores in use", used, "cores", how)
     total = 0.0
     for name, memory, arithmetic in _engine_memory(goal, inputs):
@@ -240,7 +240,9 @@ def _engine(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
         yield MachineNeed("engine", f"memory, {name}", memory, "bytes", arithmetic)
     yield MachineNeed("engine", "memory", total, "bytes", "their sum, without replicas")
     by_work, by_memory = _whole(used / inputs.busy), _whole(total / (inputs.primary_gb * GB * inputs.busy))
-    how = f"the more of {by_work:,.0f} by work and {by_memory:,.0f} by memory of {inputs.primary_gb:g} GB"
+    how = (
+        f"the more of {figure(by_work)} by work and {figure(by_memory)} by memory of {inputs.primary_gb:g} GB"
+    )
     yield MachineNeed("engine", "primaries", max(by_work, by_memory), "servers", how)
 
 
@@ -255,7 +257,7 @@ def _engine_memory(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[tuple[str, f
         ("hosts", hosts, inputs.host_bytes, "hosts"),
         ("duplicates", goal.pages, inputs.duplicate_bytes, "pages"),
     ):
-        yield name, number * each, f"{number:,.0f} {of_what} x {each:g} bytes"
+        yield name, number * each, f"{figure(number)} {of_what} x {each:g} bytes"
 
 
 def waiting_in_engine(goal: CrawlGoal, inputs: PlanInputs) -> float:
@@ -268,22 +270,22 @@ def waiting_in_engine(goal: CrawlGoal, inputs: PlanInputs) -> float:
 def _network(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     rate = goal.rate
     each = inputs.page_kb + inputs.connection_kb / inputs.connection_pages
-    how = f"{rate:,.0f} pages/s x {each:g} KB x 8"
+    how = f"{figure(rate)} pages/s x {each:g} KB x 8"
     yield MachineNeed("network", "received", rate * each * KB * 8, "bits/s", how)
     opened = rate / inputs.connection_pages
-    how = f"{rate:,.0f} pages/s / {inputs.connection_pages:g}"
+    how = f"{figure(rate)} pages/s / {inputs.connection_pages:g}"
     yield MachineNeed("network", "new connections", opened, "1/s", how)
     pages = min(inputs.lookup_pages, inputs.host_pages)
-    how = f"{rate:,.0f} pages/s / {pages:g} x {inputs.lookup_queries:g}"
+    how = f"{figure(rate)} pages/s / {pages:g} x {inputs.lookup_queries:g}"
     yield MachineNeed("network", "DNS queries", rate / pages * inputs.lookup_queries, "1/s", how)
-    how = f"{rate:,.0f} pages/s / {inputs.host_pages:g}, once a host"
+    how = f"{figure(rate)} pages/s / {inputs.host_pages:g}, once a host"
     yield MachineNeed("network", "robots.txt, at least", rate / inputs.host_pages, "1/s", how)
 
 
 def _store(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     each = inputs.page_kb + inputs.record_kb
     archive = goal.pages * each * KB
-    yield MachineNeed("store", "archive", archive, "bytes", f"{goal.pages:,.0f} pages x {each:g} KB")
+    yield MachineNeed("store", "archive", archive, "bytes", f"{figure(goal.pages)} pages x {each:g} KB")
     files = _whole(archive / (inputs.warc_mb * MB))
     yield MachineNeed("store", "WARC files", files, "objects", f"{inputs.warc_mb:g} MB each")
     requests = files * (math.ceil(inputs.warc_mb / inputs.part_mb) + 2)
@@ -291,19 +293,24 @@ def _store(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     yield MachineNeed("store", "S3 requests", requests, "requests", how)
     yield MachineNeed("store", "S3 requests a second", requests / goal.seconds, "1/s", "of the archive")
     spilled = goal.pages * (inputs.known_urls - 1) - waiting_in_engine(goal, inputs)
-    how = f"{spilled:,.0f} waiting URLs, at least x {inputs.spilled_bytes:g} bytes"
+    how = f"{figure(spilled)} waiting URLs, at least x {inputs.spilled_bytes:g} bytes"
     yield MachineNeed("store", "queues", spilled * inputs.spilled_bytes, "bytes", how)
     known = goal.pages * inputs.known_urls
-    how = f"{known:,.0f} known URLs x {inputs.seen_disk_bytes:g} bytes"
+    how = f"{figure(known)} known URLs x {inputs.seen_disk_bytes:g} bytes"
     yield MachineNeed("store", "seen set", known * inputs.seen_disk_bytes, "bytes", how)
-    how = f"{goal.pages:,.0f} pages x {inputs.duplicate_disk_bytes:g} bytes"
+    how = f"{figure(goal.pages)} pages x {inputs.duplicate_disk_bytes:g} bytes"
     yield MachineNeed("store", "duplicates", goal.pages * inputs.duplicate_disk_bytes, "bytes", how)
 
 
 def _database(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     yield MachineNeed("database", "rows written", goal.rate, "1/s", "a row a page")
-    how = f"{goal.pages:,.0f} pages x {inputs.row_bytes:g} bytes"
+    how = f"{figure(goal.pages)} pages x {inputs.row_bytes:g} bytes"
     yield MachineNeed("database", "size", goal.pages * inputs.row_bytes, "bytes", how)
+
+
+def figure(number: float) -> str:
+    """Returns a number with commas, below 100 with three digits."""
+    return f"{number:,.0f}" if number >= 100 or number == round(number) else f"{number:.3g}"
 
 
 def _whole(number: float) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,12 @@ def test_an_option_that_is_no_number_is_refused(
     assert f"{words[1]!r} is not a number from 0" in capsys.readouterr().err
 
 
+def test_a_reader_may_close_the_pipe() -> None:
+    command = f"{sys.executable} -m webcrawl.console plan --inputs | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, cwd=CHECKOUT)
+    assert done.stdout.startswith("input") and done.stderr == ""
+
+
 def test_arguments_are_refused() -> None:
     with pytest.raises(UsageError):
         plan("15e9")
@@ -136,7 +144,10 @@ def test_arguments_are_refused() -> None:
         (1.56e9, "bits/s", "1.56 Gbit/s"),
         (5e18, "bytes", "5e+18 B"),
         (6200.4, "pages/s", "6,200 pages/s"),
-        (2.79, "cores", "2.8 cores"),
+        (2.7899, "cores", "2.79 cores"),
+        (0.01141, "cores", "0.0114 cores"),
+        (1.0, "workers", "1 worker"),
+        (1.0, "pages/s", "1 pages/s"),
         (33.0, "workers", "33 workers"),
     ],
 )

@@ -14,6 +14,7 @@ import redis
 from tests.crawl.upkeep import NOW, URL, Upkeep
 from tests.crawls import scrapy
 from webcrawl.alarms.stuck import StuckPages
+from webcrawl.config import StoreConfig
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.files import load_manifest
@@ -25,6 +26,7 @@ from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import CheckpointKeeper
 from webcrawl.jobs.watching import Watching
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.objects.registry import open_store
 
 
@@ -89,13 +91,17 @@ def test_what_a_job_does_not_keep_is_deleted(
 
 def test_shared_pages_that_no_kept_iteration_has_fetched_are_deleted(upkeep: Upkeep) -> None:
     """After as many complete iterations as are kept; a page stays while another is its copy."""
-    definition = upkeep.job(keep={"iterations": 2}, settings={"REVISIT": True})
+    definition = upkeep.job(keep={"iterations": 2}, settings={"REVISIT": True, "CHECKPOINT_EVERY": "6h"})
+    copies = []
     days = iter(NOW + timedelta(days=day) for day in range(9))
 
     def swept(reason: str = "finished") -> list[str]:
         """The crawls whose rows are left after another iteration; each iteration has a page of its own."""
         started = next(days)
-        upkeep.iteration(definition, started, ended=started, reason=reason)
+        made = upkeep.iteration(definition, started, ended=started, reason=reason)
+        stores = StoreConfig.from_settings(upkeep.crawls.settings(definition, made))
+        copies.append(FolderStore(f"{stores.checkpoints}/{made.crawl}"))
+        copies[-1].put("20260301T060000Z/manifest.json", b"{}")
         asyncio.run(upkeep.sweeper.sweep([], started))
         return [crawl.removeprefix("news-2026030") for crawl in upkeep.rows()]
 
@@ -108,6 +114,8 @@ def test_shared_pages_that_no_kept_iteration_has_fetched_are_deleted(upkeep: Upk
     assert swept() == [second, third, fourth, fourth]
     # two complete iterations have come after the second, too, but its page has a copy
     assert swept(finish_reason("finished", "Links: 2 missing.")) == [second, fourth, fourth, fifth]
+    kept = [bool(list(copy.objects())) for copy in copies]
+    assert kept == [False, False, False, True, True], "the checkpoints of CHECKPOINT_EVERY too"
 
 
 def test_an_iteration_that_runs_is_kept(upkeep: Upkeep) -> None:

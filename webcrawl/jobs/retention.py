@@ -198,6 +198,8 @@ class Retention:
         uris = [stores.pages] if read(settings, "STORE_URI") and not shares else []
         if definition.checkpoints:
             uris.append(location(f"{definition.checkpoints.to.rstrip('/')}/{iteration.crawl}"))
+        if shares and read(settings, "CHECKPOINT_EVERY"):
+            uris.append(f"{stores.checkpoints}/{iteration.crawl}")
         for uri in uris:
             # the crawl is the last segment of the URI
             parent, _, crawl = uri.rpartition("/")

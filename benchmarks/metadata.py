@@ -229,25 +229,20 @@ def main() -> None:
     # a multiple of the pages of a host
     rows = int(given.rows) // HOST_PAGES * HOST_PAGES
     layouts = [int(number) for number in given.partitions.split(",") if number]
-    results = {
-        f"{number} partitions": measure(rows, number, given.writers, given.batch) for number in layouts
-    }
-    figures = {
-        name: [result[name] for result in results.values()] for name in next(iter(results.values()), {})
-    }
-    print(f"{rows:,} rows, {given.writers} writers, batches of {given.batch}\n")
-    print(table("figure | " + " | ".join(f"{name}:" for name in results), _lines(figures)))
+    print(f"{rows:,} rows, {given.writers} writers, batches of {given.batch}", flush=True)
+    results = {}
+    for number in layouts:
+        results[number] = measure(rows, number, given.writers, given.batch)
+        _print(f"{number} partitions", results[number])
     lake = {} if given.no_lake else measure_lake(ROWS, rows, HOST_PAGES, CRAWL)
     if lake:
-        print("\n" + table("figure | Iceberg:", _lines({name: [value] for name, value in lake.items()})))
+        _print("Iceberg", lake)
     write_figures(given.json, rows=rows, postgresql=results, iceberg=lake)
 
 
-def _lines(figures: dict[str, list[float]]) -> list[tuple[object, ...]]:
-    return [
-        (name, *(f"{value:,.3g}" if value < 100 else f"{value:,.0f}" for value in row))
-        for name, row in figures.items()
-    ]
+def _print(layout: str, figures: dict[str, float]) -> None:
+    lines = [(name, f"{value:,.3g}" if value < 100 else f"{value:,.0f}") for name, value in figures.items()]
+    print("\n" + table(f"figure | {layout}:", lines), flush=True)
 
 
 if __name__ == "__main__":

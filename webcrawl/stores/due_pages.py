@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text, true
 from sqlalchemy.sql import bindparam
 
 from webcrawl.errors import InvalidURL
@@ -51,6 +52,15 @@ _COLUMNS = (
 )
 _MOST_COUNTED = 100_000
 _SAMPLE_PARTS = 5
+_LARGE_TABLE = 1_000_000
+"""Counting the plan of a larger table in PostgreSQL takes seconds; it is estimated from some of its blocks."""
+_READ_FOR_SAMPLE = 20
+"""Rows that are read for a row of such a sample: other crawls may share the table."""
+_ESTIMATED_ROWS = text(
+    "SELECT sum(reltuples) FROM pg_class WHERE relkind = 'r' AND (oid = CAST('pages' AS regclass) "
+    "OR oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = CAST('pages' AS regclass)))"
+)
+"""The rows that the last ANALYZE or VACUUM has counted; below 0 if there was none."""
 _SET_AT_ONCE = 500
 _MOST_AHEAD = timedelta(minutes=1)
 """The clocks of workers differ by less."""
@@ -117,6 +127,7 @@ class DuePages(DatabaseTables):
         super().__init__(uri)
         self._weight = chosen_value(weights, self.database.dialect).label("weight")
         self._columns = (*_COLUMNS, self._weight)
+        self._crawl = crawl
         self._of_crawl = pages.c.crawl == crawl
         self._planned = (self._of_crawl, pages.c.next_due.is_not(None))
 
@@ -268,7 +279,28 @@ class DuePages(DatabaseTables):
 
     def sample(self, most: int, host: str | None = None) -> tuple[list[DuePage], int]:
         """Returns about `most` planned pages of a host or of the crawl, evenly chosen, and about how many there are."""
-        return self._sample(most) if host is None else self._sample_of_host(most, of_host(host))
+        if host is not None:
+            return self._sample_of_host(most, of_host(host))
+        return self._sample_of_blocks(most) or self._sample(most)
+
+    def _sample_of_blocks(self, most: int) -> tuple[list[DuePage], int] | None:
+        """Returns a sample of a large table in PostgreSQL; None if the crawl has little of it, or it is not large."""
+        if self.database.dialect.name != "postgresql":
+            return None
+        with self.database.reading(at_leisure=False) as connection:
+            rows = int(connection.execute(_ESTIMATED_ROWS).scalar() or 0)
+            if rows < _LARGE_TABLE:
+                return None
+            part = pages.tablesample(func.system(min(100.0, 100.0 * _READ_FOR_SAMPLE * most / rows)))
+            is_planned = and_(part.c.crawl == self._crawl, part.c.next_due.is_not(None))
+            read = connection.execute(select(part.c.url, is_planned)).all()
+            urls = [url for url, planned in read if planned]
+            if len(urls) < most // 4:
+                return None
+            chosen = random.sample(urls, min(most, len(urls)))
+            return self._pages(connection, with_urls(chosen, self.database.dialect)), rows * len(urls) // len(
+                read
+            )
 
     def _sample(self, most: int) -> tuple[list[DuePage], int]:
         query = select(*self._columns).where(*self._planned).order_by(pages.c.next_due)

@@ -93,7 +93,7 @@ PAGES = Schema(
         11: adding(pages, "signals", "change_distance"),
         12: adding(pages, "extracted", "structured_data"),
     },
-    # not by the host: see docs/scale.md
+    # not by the host: see docs/decisions/0023-partitions-by-url.md
     hashed_by="url",
 )
 

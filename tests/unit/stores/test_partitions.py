@@ -14,6 +14,10 @@ from sqlalchemy import Connection, create_engine, event, text
 from tests.metadata import at, row
 from tests.postgres import PostgresServer, postgres_folder
 from webcrawl.errors import StoreError
+from webcrawl.policies.crawl_value import Bounds
+from webcrawl.policies.revisit_dates import RevisitDates
+from webcrawl.stores import due_pages
+from webcrawl.stores.due_pages import DuePages
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.page_statements import LEAST_COPIED, page_statements
 
@@ -174,3 +178,25 @@ def test_a_role_without_temporary_tables_stores_batches(postgres: PostgresServer
         for minutes in (0, 1):
             metadata.upsert(rows_of(URLS, minutes))
         assert metadata.count() == len(URLS)
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_the_plan_of_a_large_table_is_estimated_from_some_blocks(
+    postgres: PostgresServer, uri: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = [f"https://host{host}.example/{page}" for host in range(20) for page in range(100)]
+    with Metadata(uri, partitions=number, dates=RevisitDates(Bounds())) as metadata:
+        metadata.upsert(rows_of(urls, 0))
+        metadata.upsert(rows_of([f"{url}/other" for url in urls[:400]], 0, crawl="other"))
+    monkeypatch.setattr(due_pages, "_LARGE_TABLE", 1_000)
+    monkeypatch.setattr(due_pages, "_READ_FOR_SAMPLE", 10)
+    with DuePages(uri, "news") as plan, DuePages(uri, "unknown") as unknown:
+        # the rows were not counted yet
+        assert plan._sample_of_blocks(100) is None
+        assert plan.sample(100)[1] == 2_000
+        postgres.execute(uri, "ANALYZE pages")
+        sample, number = plan._sample_of_blocks(100) or ([], 0)
+        assert len({page.url for page in sample}) == 100 and {page.url for page in sample} <= set(urls)
+        assert 1_400 <= number <= 2_400
+        assert unknown._sample_of_blocks(100) is None
+        assert unknown.sample(100) == ([], 0)

@@ -59,8 +59,8 @@ def statements(log: Path, start: int) -> Iterator[str]:
     text = log.read_bytes()[start:].decode()
     entries = [part.split("\n2", 1)[0] for part in _ENTRY.split(text)[1:]]
     for statement in dict.fromkeys(_LITERALS.sub(" ", entry).lower() for entry in entries):
-        # SQLAlchemy reads the catalogue when it opens or inspects a database
-        if not re.search(r"pg_catalog|pg_type|^\s*(show|alter|select current_schema)\b", statement):
+        # SQLAlchemy reads the catalogue when it opens or inspects a database, and the stores how many rows it has
+        if not re.search(r"pg_catalog|pg_type|pg_class|^\s*(show|alter|select current_schema)\b", statement):
             yield statement
 
 

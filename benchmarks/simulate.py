@@ -22,7 +22,7 @@ import uvloop
 
 from benchmarks.command import command_line, table, write_figures
 from benchmarks.power_law_web import Numbers, PowerLawWeb, url_of
-from benchmarks.simulated_crawl import BEGIN, SimulatedCrawl, simulated_crawl
+from benchmarks.simulated_crawl import BEGIN, SLICE, SimulatedCrawl, simulated_crawl
 from webcrawl.frontier import Candidate
 from webcrawl.frontier.gauges import gauges
 from webcrawl.urls.canonical import Canonicalizer, split
@@ -65,7 +65,7 @@ async def size(options: argparse.Namespace) -> Figures:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in ("primaries", "shards", "delay")}
+    return {name: getattr(options, name) for name in ("primaries", "shards", "delay", "slice")}
 
 
 async def _add_all(crawl: SimulatedCrawl) -> float:
@@ -214,6 +214,7 @@ def options_of(words: list[str] | None = None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=float, default=default, help=f"{what}, by default {default:g}")
     parser.add_argument("--window", type=int, default=1000, help="hosts that `size` leases at once")
     parser.add_argument("--order-window", type=int, default=200, help="hosts that `order` leases at once")
+    parser.add_argument("--slice", type=int, default=SLICE, help="URLs for which a host keeps its place")
     parser.add_argument("--shards", type=int, default=64, help="FRONTIER_SHARDS")
     parser.add_argument(
         "--primaries", type=int, default=1, help="more than 1: a cluster with as many replicas"
@@ -221,7 +222,15 @@ def options_of(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--orders", nargs="+", choices=("trusted", "aopic", "off"), default=list(ORDERS))
     options = parser.parse_args(words)
     if (
-        min(options.hosts, options.fetches, options.order_hosts, options.window, options.order_window) <= 0
+        min(
+            options.hosts,
+            options.fetches,
+            options.order_hosts,
+            options.window,
+            options.order_window,
+            options.slice,
+        )
+        <= 0
         or options.delay <= 0
     ):
         parser.error("numbers of hosts and pages, the window and the delay must be above 0")

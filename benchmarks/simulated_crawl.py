@@ -38,7 +38,7 @@ from webcrawl.worker.page_credit import PageCredit
 from webcrawl.worker.trust import Trust
 
 SLICE = 10
-"""URLs of a lease: a host keeps its place for so many."""
+"""URLs of a lease: a host keeps its place for so many, as with the default settings."""
 TOGETHER = 250
 """Reports in a round trip."""
 SOONEST, LATEST, EVERY = 0.25, 5.0, 0.5
@@ -62,6 +62,7 @@ class SimulatedCrawl:
     tails: Tails
     window: int
     delay: float
+    slice: int = SLICE
     now: float = BEGIN
     began: float = field(default_factory=time.monotonic)
     cpu: float = 0.0
@@ -112,9 +113,9 @@ class SimulatedCrawl:
     async def _lease(self) -> None:
         await self.set_clock()
         room = self.window - len(self.leased)
-        leases = await self.frontier.lease(room - room // 4, SLICE, new=room // 4) if room else []
+        leases = await self.frontier.lease(room - room // 4, self.slice, new=room // 4) if room else []
         if left := room - len(leases):
-            leases += await self.frontier.lease(left, SLICE)
+            leases += await self.frontier.lease(left, self.slice)
         for lease in leases:
             self.intake.records.open(lease)
             self.leased[lease.host] = lease, list(lease.urls)
@@ -190,7 +191,14 @@ class SimulatedCrawl:
 
 @asynccontextmanager
 async def simulated_crawl(
-    web: PowerLawWeb, *, primaries: int, shards: int, importance: str, window: int, delay: float
+    web: PowerLawWeb,
+    *,
+    primaries: int,
+    shards: int,
+    importance: str,
+    window: int,
+    delay: float,
+    slice: int = SLICE,
 ) -> AsyncIterator[SimulatedCrawl]:
     """Starts servers with an empty frontier, and ends them afterwards."""
     with tempfile.TemporaryDirectory(prefix="simulate") as name:
@@ -200,7 +208,9 @@ async def simulated_crawl(
             try:
                 await engine.check()
                 at = SimulatedEngine(engine, leaders, replicas, folder)
-                yield await _begun(web, at, shards, importance, window, delay)
+                crawl = await _begun(web, at, shards, importance, window, delay)
+                crawl.slice = slice
+                yield crawl
             finally:
                 await engine.close()
 
@@ -212,7 +222,7 @@ async def _begun(
     keys, credited = Keys("simulated", shards, DEFAULTS["POLITENESS_UNIT"]), importance != "off"
     crawl = Crawl(at.engine, keys, "simulated")
     await crawl.configure(DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"], importance=credited)
-    frontier = Frontier(at.engine, keys, "simulated", lease_seconds=max(60.0, 3 * SLICE * delay))
+    frontier = Frontier(at.engine, keys, "simulated", lease_seconds=max(60.0, 30 * SLICE * delay))
     prioritizer = Prioritizer.from_config({**DEFAULTS, "IMPORTANCE": importance}, _TERMS)
     trust = Trust(TrustLedger(at.engine, keys), delay, limited=False) if importance == "trusted" else None
     budgets = Budgets(Ledger(at.engine, keys), delay, trust)

@@ -1,4 +1,4 @@
-"""Draws the plots of docs/reference/benchmarks.md from the results in benchmarks/results: `make pictures`."""
+"""Draws the plots of the documentation from the results in benchmarks/results: `make pictures`."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def plots() -> dict[str, str]:
         **_of_a_long_crawl(long),
         "pagerank-fetched.svg": _pagerank(_results("importance")),
         "freshness-of-recrawls.svg": _freshness(_results("recrawl")),
+        "importance-caught.svg": _caught(_results("simulate")["order"], _results("simulate")),
     }
 
 
@@ -77,6 +78,23 @@ def _pagerank(importance: dict[str, Any]) -> str:
             ]
             for name, curve in importance["curves"]["all"].items()
         },
+    )
+
+
+def _caught(order: dict[str, Any], about: dict[str, Any]) -> str:
+    """The plot of how early a simulated crawl fetches important pages."""
+    fetched = 100 * order["fetches"] / order["urls"]
+    return lines(
+        f"Percent of all importance that was fetched, of {order['urls']:,} simulated pages",
+        _machine(about),
+        {
+            name: [
+                (round(fetched * (number + 1) / len(curve), 3), 100 * part)
+                for number, part in enumerate(curve)
+            ]
+            for name, curve in order["curves"].items()
+        },
+        "percent of the pages",
     )
 
 

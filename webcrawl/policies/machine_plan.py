@@ -91,11 +91,18 @@ class PlanInputs:
         57, "bytes", "memory of a host beside its URLs", "make bench-frontier, 1 and 10 URLs a host"
     )
     duplicate_bytes: float = _input(
-        200, "bytes", "memory of the index of duplicates for a page", "benchmarks.md, 10 million texts"
+        0,
+        "bytes",
+        "memory of the index of duplicates for a page, beside DUPLICATES_HOT_PAGES",
+        "docs/reference/duplicates.md, beyond memory; 200 bytes without a store",
     )
     duplicate_disk_bytes: float = _input(
-        0, "bytes", "of the index of duplicates on disk for a page", "the index is in memory"
+        16,
+        "bytes",
+        "of the index of duplicates for a page, on the disk of each machine with workers",
+        "docs/reference/settings.md, DUPLICATES_HOT_PAGES",
     )
+    machine_cores: float = _input(16, "cores", "of a machine with workers", "assumed", least=1)
     primary_gb: float = _input(64, "GB", "memory of a primary of the engine", "assumed", least=0.001)
     record_kb: float = _input(
         1.0,
@@ -222,10 +229,16 @@ def _workers(goal: CrawlGoal, inputs: PlanInputs) -> Iterator[MachineNeed]:
     yield MachineNeed("workers", "cores in use", used, "cores", f"{figure(rate)} pages/s x {ms:g} ms")
     cores = _whole(used / inputs.busy)
     yield MachineNeed("workers", "cores", cores, "cores", f"{figure(used)} / {inputs.busy:g}")
+    machines = _whole(cores / inputs.machine_cores)
+    how = f"{figure(cores)} cores / {inputs.machine_cores:g}"
+    yield MachineNeed("workers", "machines", machines, "machines", how)
     a_worker = f"{inputs.worker_pages:g} pages/s x {inputs.busy:g}"
     yield MachineNeed("workers", "workers", workers, "workers", f"{figure(rate)} pages/s / ({a_worker})")
     memory = workers * inputs.worker_mb * MB
     yield MachineNeed("workers", "memory", memory, "bytes", f"{figure(workers)} x {inputs.worker_mb:g} MB")
+    disk = goal.pages * inputs.duplicate_disk_bytes
+    how = f"{figure(goal.pages)} pages x {inputs.duplicate_disk_bytes:g} bytes"
+    yield MachineNeed("workers", "disk of each machine, duplicates", disk, "bytes", how)
     at_once = rate * goal.delay / workers
     yield MachineNeed("workers", "hosts of a worker at once", at_once, "hosts", "hosts due at once / workers")
 

@@ -46,7 +46,7 @@ def test_the_table_shows_amounts_with_units(capsys: pytest.CaptureFixture[str]) 
     assert plan(*GOAL) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^hosts +rate +6,200 pages/s  15,000,000,000 pages in 28 days$", printed, re.MULTILINE)
-    assert re.search(r"^engine +memory, duplicates +3 TB  ", printed, re.MULTILINE)
+    assert re.search(r"^store +duplicates +240 GB  ", printed, re.MULTILINE)
     assert not re.search(r"\bnan\b|\binf\b", printed)
 
 

@@ -37,7 +37,8 @@ FALLING = {
     },
     "worker_pages": {"workers", "memory"},
     "primary_gb": {"primaries"},
-    "busy": {"cores", "workers", "memory", "primaries"},
+    "machine_cores": {"machines"},
+    "busy": {"machines", "cores", "workers", "memory", "primaries"},
     "lookup_pages": {"DNS queries"},
     "connection_pages": {"new connections", "received"},
     "warc_mb": {"WARC files", "S3 requests", "S3 requests a second"},
@@ -121,7 +122,12 @@ def test_the_memory_of_the_engine_is_the_sum_of_its_parts(goal: CrawlGoal, input
 
 def test_the_plan_of_15_billion_pages_in_four_weeks() -> None:
     goal = CrawlGoal(15e9, 28 * DAY, 1.0)
-    plan = amounts(goal, PlanInputs.of({"known_urls": 1, "seen_bytes": 8.5, "cpu_ms": 4.8, "tls_ms": 0}))
+    plan = amounts(
+        goal,
+        PlanInputs.of(
+            {"known_urls": 1, "seen_bytes": 8.5, "duplicate_bytes": 200, "cpu_ms": 4.8, "tls_ms": 0}
+        ),
+    )
     assert goal.rate == pytest.approx(6200.4, abs=0.1)
     assert plan["hosts", "due at once, at least"] == pytest.approx(6200.4, abs=0.1)
     assert plan["engine", "memory, seen set"] == pytest.approx(127.5e9)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from webcrawl.stores.sealed.runs import SealedRun, SortedTexts, url_number, write_run
+from webcrawl.stores.sealed.runs import DIGEST, SealedRun, SortedTexts, url_number, write_run
 from webcrawl.stores.sealed.tables import MOST, Numbers
 
 _LINES_AT_ONCE = 1 << 17
@@ -82,5 +82,5 @@ def _merged_payloads(runs: Sequence[SealedRun], bounds: Numbers) -> Iterator[lis
         if len(parts) == 1:
             yield parts[0]
             continue
-        newest = {line.partition(b" ")[0]: line for lines in parts for line in lines}
+        newest = {line[: 2 * DIGEST]: line for lines in parts for line in lines}
         yield sorted(newest.values())

@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -31,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
+from zlib_ng import zlib_ng
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.store import ObjectStore
@@ -50,7 +50,8 @@ CACHED = (*TABLES, "superseded", "text_blocks", "payload_blocks")
 """The objects of a run of which each machine has a copy."""
 _OTHERS = ("text_names", "payload_names")
 _FORMAT = 1
-_LINES = 256
+_LINES = 64
+_COMPRESSION = 2
 _CACHED_BLOCKS = 256
 _CANDIDATES_AT_ONCE = 1 << 20
 DIGEST = 12
@@ -86,7 +87,7 @@ def digest_number(digest: bytes) -> int:
 
 def payload_line(digest: bytes, first: bytes) -> bytes:
     """Returns the line of a payload; `first` has time, URL and reading."""
-    return digest[:DIGEST].hex().encode() + b" " + first
+    return digest[:DIGEST].ljust(DIGEST, b"\0").hex().encode() + b" " + first
 
 
 class _NamesWriter:
@@ -106,7 +107,7 @@ class _NamesWriter:
         del self._lines[:whole]
 
     def _write(self, lines: Sequence[bytes]) -> None:
-        block = zlib.compress(b"\n".join(lines), 4)
+        block = zlib_ng.compress(b"\n".join(lines), _COMPRESSION)
         self._file.write(block)
         self._offsets.append(self._offsets[-1] + len(block))
 
@@ -143,8 +144,8 @@ def write_run(
             writers[name].add(numbers)
     names = _NamesWriter(folder, "payload")
     for lines in payloads:
-        digests = (digest_number(bytes.fromhex(line[: line.index(b" ")].decode())) for line in lines)
-        writers["digests"].add(np.fromiter(digests, np.uint64, len(lines)))
+        digests = bytes.fromhex(b"".join([line[:16] for line in lines]).decode())
+        writers["digests"].add(np.frombuffer(digests, ">u8").astype(np.uint64))
         names.add(lines)
     names.close()
     (folder / "superseded").write_bytes(np.unique(superseded).astype("<u8").tobytes())
@@ -217,8 +218,8 @@ class _Names:
                 return self._kept[block].split(b"\n")
         start, stop = (int(self._offsets[block + after]) for after in (0, 1))
         try:
-            lines = zlib.decompress(self._read(start, stop - start))
-        except zlib.error as error:
+            lines = zlib_ng.decompress(self._read(start, stop - start))
+        except zlib_ng.error as error:
             raise StoreError(f"a block of names is damaged: {error}") from error
         with self._lock:
             self._kept[block] = lines
@@ -280,14 +281,15 @@ class SealedRun:
         for query, half in self._near_numbers(self._tables["rotated"], rotated(simhashes), distance):
             number = half >> 32 | (half & 0xFFFF_FFFF) << 32
             ranks[query, number] = (number ^ int(simhashes[query])).bit_count()
-        near: list[NearText] = []
-        for (query, number), bits in ranks.items():
-            [start], [stop] = table.ranges(np.array([number], np.uint64), 64)
-            near += [
-                NearText(query, bits, self._text_names.line(position), number)
-                for position in range(start, stop)
-            ]
-        return near
+        if not ranks:
+            return []
+        numbers = np.fromiter((number for _, number in ranks), np.uint64, len(ranks))
+        starts, stops = (positions.tolist() for positions in table.ranges(numbers, 64))
+        return [
+            NearText(query, bits, self._text_names.line(position), number)
+            for ((query, number), bits), start, stop in zip(ranks.items(), starts, stops, strict=True)
+            for position in range(start, stop)
+        ]
 
     @staticmethod
     def _near_numbers(table: SortedTable, numbers: Numbers, distance: int) -> Iterable[tuple[int, int]]:

@@ -38,7 +38,7 @@ _ENTRIES_OF_A_RUN = 250_000
 _BUCKETS_AT_ONCE = 512
 _SAMPLE = 256
 _SETTLED_SECONDS = 30.0
-"""A page that was found to be a copy has left the index after this time."""
+"""A page that was unsettled to be a copy has left the index after this time."""
 _GRACE_SECONDS = 3 * READ_SECONDS
 _LOCK_SECONDS = 60
 _POLL_SECONDS = 30.0
@@ -143,24 +143,26 @@ class Sealer:
     async def seal(self) -> int:
         """Moves all settled entries of the engine to runs; returns how many."""
         sealed = 0
-        found: Entries = {}
+        unsettled: Entries = {}
         for start in range(0, self._buckets, _BUCKETS_AT_ONCE):
             stop = min(start + _BUCKETS_AT_ONCE, self._buckets)
             keys = [self._bucket(number) for number in range(start, stop)]
             for key, bucket in zip(keys, await self._engine.hashes(keys), strict=True):
                 if bucket:
-                    found[key] = bucket
-            if found and (stop == self._buckets or sum(map(len, found.values())) >= _ENTRIES_OF_A_RUN):
-                sealed += await self._seal(found)
-                found = {}
+                    unsettled[key] = bucket
+            if unsettled and (
+                stop == self._buckets or sum(map(len, unsettled.values())) >= _ENTRIES_OF_A_RUN
+            ):
+                sealed += await self._seal(unsettled)
+                unsettled = {}
         return sealed
 
-    async def _seal(self, found: Entries) -> int:
+    async def _seal(self, unsettled: Entries) -> int:
         """Moves the entries that are still the same after a moment to a run; returns how many."""
         from webcrawl.stores.sealed.runs import payload_line
 
         await asyncio.sleep(self._settled_seconds)
-        again = await self._engine.hashes(list(found))
+        again = await self._engine.hashes(list(unsettled))
         settled = {
             key: {
                 name: value
@@ -168,7 +170,7 @@ class Sealer:
                 # the first page of a payload is in doubt until it is stored
                 if after.get(name) == value and not (":sum:" in key and value.startswith(b"?"))
             }
-            for (key, before), after in zip(found.items(), again, strict=True)
+            for (key, before), after in zip(unsettled.items(), again, strict=True)
         }
         texts = [text for key, bucket in settled.items() if ":text:" in key for text in bucket.values()]
         payloads = [

@@ -150,11 +150,11 @@ class SealedDuplicates:
                 if began - self._read_at <= self._read_seconds:
                     return self._runs
                 listed, _ = await self.listed()
-                self._runs = await self._opened_ones([name for name, _, _ in listed.runs])
+                self._runs = await self._readable([name for name, _, _ in listed.runs])
                 self._read_at = began
         return self._runs
 
-    async def _opened_ones(self, names: Sequence[str]) -> list[SealedRun]:
+    async def _readable(self, names: Sequence[str]) -> list[SealedRun]:
         """Returns the runs that can be opened; logs an error for the others."""
         for name in self._opened.keys() - names:
             del self._opened[name]

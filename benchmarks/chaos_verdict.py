@@ -21,6 +21,9 @@ TOLERANCE_SECONDS = 0.002
 itself can only show a gap too long: a request is written down after it was sent, a response before it is."""
 
 
+MOST_UNEVEN = 0.1
+
+
 @dataclass
 class Troubles:
     """What was done to a crawl, and what its processes printed."""
@@ -29,6 +32,13 @@ class Troubles:
     worker_kills: int = 0
     engine_kills: int = 0
     pauses: int = 0
+    cuts: int = 0
+    """Times that a worker had no network."""
+    skewed_clocks: int = 0
+    steady_looks: int = 0
+    uneven_shares: float = 0.0
+    """The most by which a share of shards differed from the mean, as a part of it, ten seconds after the last change of
+    workers."""
     engine_killed_at: list[float] = field(default_factory=list)
     """By the clock of the web's log."""
     leased: int = 0
@@ -87,6 +97,7 @@ class Verdict:
             "there are dead letters": self.dead_letters > 0,
             "a worker ended though there was work": self.troubles.left_early > 0,
             "a worker crashed": bool(self.troubles.crashes),
+            "shares of shards are uneven": self.troubles.uneven_shares > MOST_UNEVEN,
         }
         return [name for name, is_so in checks.items() if is_so]
 

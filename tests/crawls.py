@@ -74,6 +74,7 @@ class Crawl:
         env: Mapping[str, str] | None = None,
         project: Path = CHECKOUT,
         tuned: Mapping[str, object] | None = None,
+        within: Sequence[str] = (),
         **settings: object,
     ) -> Self:
         """Start `scrapy COMMAND SPIDER -a seeds=... -a scope=... -s NAME=VALUE...`.
@@ -82,7 +83,8 @@ class Crawl:
         is added to the environment, and `project` is the working directory. Without seeds there is no scope. None
         leaves a setting or the scope to the project. There is no delay between requests, and names resolve only if
         DNS_SERVERS is given.
-        `tuned` sets fields of the crawl's FrontierConfig that have no setting.
+        `tuned` sets fields of the crawl's FrontierConfig that have no setting. `within`: the beginning of the command,
+        a program that runs the rest.
         REDIS_URL is not inherited: without it a crawl starts an embedded engine in `data_dir`.
         """
         seeds = seeds if isinstance(seeds, str) else ",".join(seeds)
@@ -106,8 +108,11 @@ class Crawl:
             output.with_suffix(".err").open("wb") as err,
         ):
             # files, not pipes: an embedded engine outlives the crawl and would keep a pipe open
-            process = start_scrapy(
-                words, project, {**environment, **TRUSTED, **(env or {})}, [null, out, err]
+            variables, streams = {**environment, **TRUSTED, **(env or {})}, [null, out, err]
+            process: Process = (
+                run_apart([*within, sys.executable, "-m", "scrapy", *words], project, variables, streams)
+                if within
+                else start_scrapy(words, project, variables, streams)
             )
         return cls(process, output, data_dir)
 
@@ -162,15 +167,16 @@ def start_python(
     """Start `python -m MODULE WORDS` as `start_scrapy` does."""
     if sys.platform == "linux":
         return preloaded.start(words, cwd=project, env=env, streams=streams, module=module)
+    return run_apart([sys.executable, "-m", module, *words], project, env, streams)
+
+
+def run_apart(
+    command: Sequence[str], project: Path, env: Mapping[str, str], streams: Sequence[IO[bytes]]
+) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own; `streams` are its input, output and errors."""
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        cwd=project,
-        env=env,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
+        command, cwd=project, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
     )
 
 

@@ -14,6 +14,7 @@ import errno
 import itertools
 import math
 import random
+import re
 import socket
 import threading
 import time
@@ -28,6 +29,7 @@ from aiohttp import web as aiohttp_web
 
 START_SECONDS = 60.0
 ANY = "*"
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(:|$)")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ Page = Reply | str | bytes | Callable[[Hit], Reply]
 class LocalWeb:
     """Several web sites on loopback, served by one thread from a dict that tests may change at any time.
 
-    A site's label is "127.0.1.1" (its own address, any free port), "127.0.1.1:8099" (that port), or a name such as
-    "shop.example", which 127.0.0.1 serves to requests with that Host header. On systems without such addresses
+    A site's label is "127.0.1.1" (an address of this machine, any free port), "127.0.1.1:8099" (that port), or a name
+    such as "shop.example", which 127.0.0.1 serves to requests with that Host header. On systems without such addresses
     (macOS), the site gets a port of 127.0.0.1. Pages are looked up by path with query, by path alone, then under "*";
     other paths return 404.
     """
@@ -165,7 +167,7 @@ class LocalWeb:
     def _listen(self) -> list[socket.socket]:
         """One listening socket for each address; all names share one."""
         sockets = []
-        named = {label for label in self.sites if not label.startswith("127.")}
+        named = {label for label in self.sites if not _ADDRESS.match(label)}
         for label in self.sites.keys() - named:
             address, _, port = label.partition(":")
             sockets.append(_bound(address, int(port or 0)))

@@ -5,9 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import msgpack
+import pytest
+from redis import Redis
+
 from tests.crawl.conftest import Project
-from tests.crawls import Crawl, CrawlResult
+from tests.crawls import Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
+from webcrawl.engine.keys import Keys
 
 RunCrawl = Callable[..., CrawlResult]
 StartCrawl = Callable[..., Crawl]
@@ -151,3 +156,39 @@ def test_a_request_held_by_a_dead_worker_becomes_a_dead_letter(
     assert "/secret" not in web.paths(site)
     result = run_crawl("nameless", command=("stuck",), data_dir=first.data_dir)
     assert "held by a worker that ended" in result.stdout
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_takes_its_share_of_the_hosts(
+    local_web: StartWeb, start_crawl: StartCrawl, redis_url: str
+) -> None:
+    sites = [f"127.0.3.{n}" for n in range(1, 41)]
+    web = local_web(*sites)
+    for label in sites:
+        web.put(label, "/", "".join(f"<a href=/{n}>{n}</a>" for n in range(200)))
+        web.put(label, "*", "a page")
+    seeds = [web.url(label) for label in sites]
+    options = {"REDIS_URL": redis_url, "DOWNLOAD_DELAY": 1, "FRONTIER_SHARDS": 32}
+    first = start_crawl("broad", seeds, USER_AGENT="first", **options)
+    until(lambda: len(web.urls()) > len(sites), first)
+    with Redis.from_url(redis_url) as engine:
+        own = Keys("broad", 32).own
+        second = start_crawl("broad", seeds, USER_AGENT="second", **options)
+        until(lambda: engine.zcard(own("workers")) == 2, second)
+        # by number and by load of the shards
+        until(lambda: min(_shares(engine.get(own("shares")))) >= 12, second, 30)
+    asked = len(web.hits)
+
+    def share() -> set[str]:
+        return {hit.host for hit in web.hits[asked:] if hit.headers["User-Agent"] == "second"}
+
+    until(lambda: len(share()) >= len(sites) / 4, second, 30, look_every=0.1)
+    for crawl in (first, second):
+        crawl.kill()
+    assert all(web.max_concurrency(label) == 1 for label in sites)
+    assert min(web.min_gap(label) for label in sites) >= 0.998
+
+
+def _shares(packed: bytes) -> list[int]:
+    shares = [len(shards) for shards in msgpack.unpackb(packed).values()]
+    return shares if len(shares) == 2 else [0]

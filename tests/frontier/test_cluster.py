@@ -31,6 +31,7 @@ from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call, script_source
+from webcrawl.engine.server_loads import ServerLoads
 from webcrawl.errors import EngineError, EngineUnavailable
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, Settlement
 from webcrawl.frontier.crawl import last_end, note_end
@@ -68,6 +69,26 @@ def frontier(runner: asyncio.Runner, frontier_on: Callable[..., Any]) -> Frontie
 def shard_key(frontier: Frontier, host: str = HOST) -> str:
     """A key in the slot of a host's shard."""
     return frontier.keys.counters(frontier.keys.shard(host))
+
+
+async def test_the_loads_of_primaries_follow_a_slot_that_moves(
+    frontier: Frontier, cluster: LocalCluster
+) -> None:
+    keys, loads = frontier.keys, ServerLoads(frontier.engine)
+    before = {load.address: load for load in await loads.read(keys)}
+    assert len(before) == 3
+    assert sum(load.shards for load in before.values()) == keys.shards
+    assert all(load.cores is None and load.memory > 0 and load.commands > 0 for load in before.values())
+    moved = shard_key(frontier)
+    source = cluster.owner(moved)
+    target = next(node for node in cluster.primaries if node is not source)
+    cluster.move(moved, target)
+    await frontier.add([page(f"{HOST}/1")])  # the reply says where the slot is now
+    await asyncio.sleep(1.0)
+    after = {load.address: load for load in await loads.read(keys)}
+    gains = {address.rpartition(":")[2]: after[address].shards - before[address].shards for address in after}
+    assert gains == {str(node.port): (node is target) - (node is source) for node in cluster.primaries}
+    assert all(load.cores is not None and load.cores >= 0 for load in after.values())
 
 
 async def test_every_script_uses_keys_of_one_slot(

@@ -192,6 +192,13 @@ class Engine:
             return await self._group.servers()
         return [str((await self.client.info("server"))["run_id"])]
 
+    def server_of(self, key: str) -> str:
+        """Returns the address of the primary that has a key, as last known; "" for a single server."""
+        if not self.is_cluster:
+            return ""
+        nodes = self.client.nodes_manager
+        return str(nodes.get_node_from_slot(self.client.keyslot(key)).name)
+
     async def age(self) -> float:
         """Returns the least number of seconds since the server was started; infinite if replicas can take over."""
         if self._group is not None:

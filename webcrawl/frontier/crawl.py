@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import CONTINUED_FORMATS, CRAWLS, FORMAT, Keys
 from webcrawl.engine.scripts import script_call
+from webcrawl.engine.server_loads import ServerLoads
 from webcrawl.errors import ConfigurationError
 from webcrawl.frontier.host_costs import HostCosts
 from webcrawl.frontier.operations import BATCH
@@ -31,10 +32,12 @@ class Crawl:
     workers: WorkerRegistry = field(init=False)
     sets: SharedSets = field(init=False)
     costs: HostCosts = field(init=False)
+    loads: ServerLoads = field(init=False)
 
     def __post_init__(self) -> None:
         self.workers = WorkerRegistry(self.engine, self.keys, self.worker, self.worker_seconds)
         self.sets = SharedSets(self.engine, self.keys)
+        self.loads = ServerLoads(self.engine)
         self.costs = HostCosts(self.engine, self.keys, self.worker, self.worker_seconds)
 
     async def begin(self, restoring: str = "") -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from webcrawl.engine.client import UNAVAILABLE, Memory
+from webcrawl.engine.server_loads import ServerLoad
 from webcrawl.frontier import Crawl, Frontier, FrontierCounts
 from webcrawl.frontier.checkpoint.periodic import CheckpointState, checkpoint_state
 from webcrawl.frontier.gauges import Gauges, gauges as read_gauges
+from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.metrics.families import CRAWL, Family, MetricSample, gauges, samples
 from webcrawl.metrics.totals import samples_of
 from webcrawl.policies.traffic import CLASSES
@@ -19,7 +21,14 @@ GAUGES = gauges(
     ("engine_up", "1 if the engine answers; without an answer, no other metric of the crawl is there"),
     ("engine_memory_bytes", "memory that the servers of the engine use"),
     ("engine_memory_limit_bytes", "their `maxmemory`; 0 without a limit"),
+    ("engine_server_shards", "shards of the crawl whose slots a primary of the engine has", "server"),
     ("workers", "workers that are alive"),
+    (
+        "workers_load",
+        "load of workers, the `least`, the `mean` and the `most`: 1 keeps a worker busy (docs/scale.md)",
+        "statistic",
+    ),
+    ("workers_shards", "shards of a worker, the `least`, the `mean` and the `most`", "statistic"),
     ("holding_workers", "workers that fetch nothing because their stores accept no more"),
     ("paused", "1 if an operator has paused the crawl"),
     (
@@ -64,6 +73,15 @@ GAUGES = gauges(
     ),
 )
 
+_OF_SERVERS = {
+    base: Family(CRAWL, base, "counter", about, ("server",))
+    for base, about in (
+        ("engine_server_processor_seconds", "processor time of a primary of the engine since its start"),
+        ("engine_server_commands", "commands of a primary since its start, without those that scripts call"),
+    )
+}
+GAUGES |= _OF_SERVERS
+
 
 async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     """Returns all metrics of a crawl; only `engine_up` while the engine does not answer."""
@@ -74,11 +92,15 @@ async def crawl_samples(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
 
 
 async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
-    counts, totals, now, servers = await asyncio.gather(
-        frontier.counts(), crawl.totals(), read_gauges(frontier), frontier.engine.memory()
+    counts, totals, now, memory, servers = await asyncio.gather(
+        frontier.counts(),
+        crawl.totals(),
+        read_gauges(frontier),
+        frontier.engine.memory(),
+        crawl.loads.read(crawl.keys),
     )
-    workers, hosts, paused, holding, wanted, checkpoint = await asyncio.gather(
-        crawl.workers.count_alive(),
+    alive, hosts, paused, holding, wanted, checkpoint = await asyncio.gather(
+        crawl.workers.alive(),
         crawl.host_counts(),
         crawl.paused(),
         crawl.workers.holding(),
@@ -86,8 +108,9 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
         checkpoint_state(crawl.engine, crawl.keys),
     )
     return [
-        *_of_engine(servers),
-        *samples(GAUGES, [("workers", workers), ("holding_workers", len(holding)), ("paused", paused)]),
+        *_of_engine(memory, servers),
+        *_of_workers((await AllVitals(crawl.engine, crawl.keys).of(alive)).values()),
+        *samples(GAUGES, [("workers", len(alive)), ("holding_workers", len(holding)), ("paused", paused)]),
         *_of_urls(counts, totals.get("bloom_seen", 0)),
         *_of_gauges(now, max(0, counts.queued - counts.overtaken)),
         *samples(GAUGES, zip(("answered_hosts", "unreachable_hosts"), hosts, strict=True)),
@@ -97,10 +120,29 @@ async def _answered(frontier: Frontier, crawl: Crawl) -> list[MetricSample]:
     ]
 
 
-def _of_engine(servers: Memory) -> list[MetricSample]:
-    return samples(
-        GAUGES, [("engine_memory_bytes", servers.used), ("engine_memory_limit_bytes", servers.limit)]
+def _of_engine(memory: Memory, servers: Sequence[ServerLoad]) -> Iterator[MetricSample]:
+    yield from samples(
+        GAUGES, [("engine_memory_bytes", memory.used), ("engine_memory_limit_bytes", memory.limit)]
     )
+    for load in servers:
+        of_server = {
+            "engine_server_shards": load.shards,
+            "engine_server_processor_seconds": load.seconds,
+            "engine_server_commands": load.commands,
+        }
+        for base, value in of_server.items():
+            yield MetricSample(GAUGES[base], value, (load.address,))
+
+
+def _of_workers(workers: Collection[Vitals]) -> Iterator[MetricSample]:
+    measures: dict[str, list[float]] = {
+        "workers_load": [worker.load.busy for worker in workers],
+        "workers_shards": [worker.shards for worker in workers],
+    }
+    for base, values in measures.items():
+        numbers = (min(values), sum(values) / len(values), max(values)) if values else (0.0, 0.0, 0.0)
+        for statistic, value in zip(("least", "mean", "most"), numbers, strict=True):
+            yield MetricSample(GAUGES[base], value, (statistic,))
 
 
 def _of_urls(counts: FrontierCounts, bloom_seen: int) -> Iterator[MetricSample]:

@@ -117,6 +117,7 @@ async def _values(view: View) -> dict[str, Any]:
         "paces": known,
         "waiting": waiting[:_MOST_HOSTS],
         "outlook": await outlook(crawl, view.connection.frontier, current) if current.is_alive else None,
+        "servers": await crawl.loads.read(crawl.keys),
         "end": None if current.is_alive else await crawl_end(crawl, current),
     }
 

@@ -67,7 +67,7 @@ def write_clusters(
                 labels[document] = representative
         part = ParquetPart(path, FIELDS)
         for batch in workspace.clusters(labels):
-            part.write(list(_rows(batch)))
+            part.write(list(cluster_rows(batch)))
         part.close()
     sizes = np.unique(labels, return_counts=True)[1]
     large = sizes[sizes > 1]
@@ -124,16 +124,21 @@ def stars(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 def _texts(file: TableFile, crawl: str | None) -> Iterator[Any]:
     """Yields the texts of a file as Arrow tables with the columns of `ClusterWorkspace.add`."""
     arrow = pyarrow()
+    check_texts(file)
     for group in file.groups:
         rows = file.read(group, _COLUMNS)
-        if missing := {"url", "text"} - {*rows.column_names}:
-            raise StoreError(f"{file.name} is no table of texts: it has no column {min(missing)}")
         columns = {name: _column(rows, name) for name in _COLUMNS}
         table = arrow.table(columns).filter(arrow.compute.is_valid(columns["text"]))
         if crawl is not None:
             table = table.filter(arrow.compute.equal(table["crawl"], crawl))
         for start in range(0, len(table), _ROWS_AT_ONCE):
             yield table.slice(start, _ROWS_AT_ONCE)
+
+
+def check_texts(file: TableFile) -> None:
+    """Raises StoreError unless a file has the columns url and text."""
+    if missing := {"url", "text"} - {*file.columns}:
+        raise StoreError(f"{file.name} is no table of texts: it has no column {min(missing)}")
 
 
 def _column(rows: Any, name: str) -> Any:
@@ -148,7 +153,11 @@ def _column(rows: Any, name: str) -> Any:
     )
 
 
-def _rows(batch: Any) -> Iterator[dict[str, Any]]:
+def cluster_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """Yields the rows of the table for a batch of Arrow.
+
+    Its columns are the URL and crawl of a document, those of its representative, and the size of the cluster.
+    """
     for url, crawl, first_url, first_crawl, size in zip(
         *(column.to_pylist() for column in batch.columns), strict=True
     ):

@@ -125,7 +125,7 @@ class ClusterWorkspace:
         self._run(_DOCUMENTS)
         self._run(_PAIRS)
         for batch in self._batches(_COMPARED):
-            first, second = (_matrix(batch.column(number)) for number in (2, 3))
+            first, second = (signature_matrix(batch.column(number)) for number in (2, 3))
             shares = pyarrow().array(similarities(first, second))
             pairs = pyarrow().Table.from_batches([batch]).select([0, 1]).append_column("similarity", shares)
             self._insert("similar_pairs", pairs.filter(pyarrow().compute.greater_equal(shares, least)))
@@ -198,6 +198,6 @@ def _joined(batches: Sequence[Any]) -> Pair:
     return first, second
 
 
-def _matrix(column: Any) -> NDArray[np.uint32]:
+def signature_matrix(column: Any) -> NDArray[np.uint32]:
     """Returns a column of signatures as numbers."""
     return np.frombuffer(b"".join(column.to_pylist()), np.uint32).reshape(-1, HASHES)

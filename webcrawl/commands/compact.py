@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import StoresCommand
+from webcrawl.crawler.command import StoresCommand, option
 from webcrawl.documents.values import counted
 
 if TYPE_CHECKING:
@@ -20,11 +20,18 @@ _TABLES = ("links", "texts")
 class Command(StoresCommand):
     """Works also while crawls write to the tables; needs no engine."""
 
-    usage = "[links] [texts]"
+    usage = "[options] [links] [texts]"
     summary = "Merge small files of links and texts"
     description = (
         "Finish the journals of links and texts that killed crawls left, and merge small Parquet files into larger "
         "ones, in folders or object stores; without arguments those of all tables that exist"
+    )
+
+    options = (
+        option(
+            "--engine",
+            "a master of Spark, as local[2] or spark://host:port, whose executors merge the files",
+        ),
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -36,6 +43,11 @@ class Command(StoresCommand):
 
         if unknown := [name for name in args if name not in _TABLES]:
             raise UsageError(f"{unknown[0]!r} is none of {', '.join(_TABLES)}")
+        if opts.engine:
+            from webcrawl.graph.spark.merging import merge_by_spark
+            from webcrawl.graph.spark.session import check_master
+
+            check_master(opts.engine)
         stores = opened.stores
         exist = {"links": has_link_files(stores), "texts": bool(text_files(stores))}
         tables = args or [name for name in _TABLES if exist[name]]
@@ -48,7 +60,10 @@ class Command(StoresCommand):
         for name in tables:
             if name == "links":
                 link_files(stores)  # finishes journals
-            merged = merge_files(stores) if name == "links" else merge_texts(stores)
+            if opts.engine:
+                merged = merge_by_spark(stores, name, opts.engine)
+            else:
+                merged = merge_files(stores) if name == "links" else merge_texts(stores)
             what = (
                 f"merged {counted(merged.before, 'file')} into {merged.after:,}"
                 if merged.before

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _LEAST, _LEAST_SIMILAR = 10.0, 40.0
 _ONE_DOCUMENT = ("limit", "json", "index")
-_CLUSTERS_ONLY = ("output", "crawl", "force")
+_CLUSTERS_ONLY = ("output", "crawl", "force", "engine")
 _LIMIT = 20
+_DUCKDB = "duckdb"
 _PASSAGES = 3
 _LONGEST = 200
 
@@ -56,6 +57,7 @@ class Command(StoresCommand):
         option("-o --output", "with --clusters, folder or URI of the table; by default DATA_DIR/clusters"),
         option("--crawl", "with --clusters, only the texts of this crawl; by default those of all crawls"),
         flag("--force", "with --clusters, replace an existing table"),
+        option("--engine", "with --clusters, duckdb or a master of Spark, as for `scrapy graph`"),
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -130,12 +132,15 @@ def _unused(opts: argparse.Namespace) -> tuple[str, ...]:
 
 def _write_clusters(opened: OpenedCrawl, folders: list[str], opts: argparse.Namespace) -> None:
     from webcrawl.clusters.clustering import Clustered, write_clusters
+    from webcrawl.graph.spark.session import check_master
     from webcrawl.results.exports.export import store_export
     from webcrawl.stores.objects.registry import location, open_store
     from webcrawl.stores.tables.store import parquet_files
     from webcrawl.stores.tables.texts import text_files
 
-    classes = opened.stores.object_stores
+    classes, master = opened.stores.object_stores, opts.engine if opts.engine != _DUCKDB else None
+    if master is not None:
+        check_master(master)
     openers = [] if folders else text_files(opened.stores)
     for folder in folders:
         store = open_store(location(folder), "--clusters", classes, check=False)
@@ -151,9 +156,18 @@ def _write_clusters(opened: OpenedCrawl, folders: list[str], opts: argparse.Name
     clustered: list[Clustered] = []
 
     def written(folder: Path, stamp: str) -> dict[str, int]:
-        path = folder / f"clusters-{stamp}.parquet"
-        clustered.append(write_clusters(openers, path, least=least / 100, crawl=opts.crawl))
-        return {path.name: clustered[0].pages}
+        if master is not None:
+            from webcrawl.clusters.by_spark import write_clusters_by_spark
+
+            figures, rows = write_clusters_by_spark(
+                openers, folder, f"clusters-{stamp}", master, least=least / 100, crawl=opts.crawl
+            )
+        else:
+            path = folder / f"clusters-{stamp}.parquet"
+            figures = write_clusters(openers, path, least=least / 100, crawl=opts.crawl)
+            rows = {path.name: figures.pages}
+        clustered.append(figures)
+        return rows
 
     about = {"source": folders or [opened.stores.tables], "least": least, "crawl": opts.crawl}
     store_export(output, written, about, force=opts.force)

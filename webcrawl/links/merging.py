@@ -11,7 +11,7 @@ from webcrawl.links.sources import LinkFile
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.registry import open_store
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore
-from webcrawl.stores.tables.merges import Merged, TableMerge, merge as merge_table
+from webcrawl.stores.tables.merges import Merged, RunJobs, TableMerge, merge as merge_table
 from webcrawl.stores.tables.parquet import ascending
 from webcrawl.stores.tables.store import TableFile
 
@@ -19,16 +19,17 @@ FULL_ROWS = 500_000
 """The rows of a full file, which is not merged: a long crawl writes this many rows into a file."""
 
 
-def merge_files(config: StoreConfig) -> Merged:
-    """Merges small files of the link store; raises StoreError."""
+def merge_files(config: StoreConfig, run: RunJobs | None = None) -> Merged:
+    """Merges small files of the link store; raises StoreError. `run`: see `webcrawl.stores.tables.merges`."""
     pyarrow()
     store = open_store(config.links, "STORE_URI", config.object_stores)
-    return merge(store, store.folder or spool_of(config, config.links))
+    return merge(store, store.folder or spool_of(config, config.links), run)
 
 
-def merge(store: ObjectStore, spool: Path) -> Merged:
+def merge(store: ObjectStore, spool: Path, run: RunJobs | None = None) -> Merged:
     """Merges the files of a store that have less than half of FULL_ROWS; see `webcrawl.stores.tables.merges`."""
-    return merge_table(store, spool, TableMerge(_opened, lambda file, size: len(file) / FULL_ROWS, _write))
+    how = TableMerge(_opened, lambda file, size: len(file) / FULL_ROWS, _write)
+    return merge_table(store, spool, how, run)
 
 
 def _opened(store: ObjectStore, name: str, size: int) -> LinkFile:

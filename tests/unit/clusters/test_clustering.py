@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -170,6 +171,39 @@ def test_a_chain_of_similar_documents_is_cut_where_the_similarity_is_least() -> 
     assert stars([(0, 3), (1, 3), (2, 3)]) == dict.fromkeys(range(4), 3)
 
 
+@pytest.mark.slow
+def test_clusters_by_spark_are_those_by_duckdb(tmp_path: Path) -> None:
+    """On two threads, with pages that were read again, two crawls, stars in one component, and rows of equal times."""
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    from webcrawl.clusters.by_spark import write_clusters_by_spark
+
+    pages = [
+        row(
+            f"http://{'ab'[n % 2]}.example/{n % 50}",
+            changed(prose(n % 7), 0.05 * (n % 9)),
+            day=n % 4,
+            crawl=("news", "later")[n % 3 == 0],
+            read_at=NOW if n % 5 == 0 else None,
+        )
+        for n in range(120)
+    ]
+    expected = clusters(tmp_path, pages[:60], pages[60:])
+    assert len({line["size"] for line in expected}) > 2
+    openers = [partial(TableFile, str(path), path) for path in sorted(tmp_path.glob("texts-*"))]
+    folder = folder_of(tmp_path, "spark")
+    figures, rows = write_clusters_by_spark(openers, folder, "clusters", "local[2]", least=0.4)
+    assert {path.name for path in folder.iterdir()} == rows.keys()
+    tables = [pyarrow.parquet.read_table(folder / name) for name in sorted(rows)]
+    written = pyarrow.concat_tables(tables).to_pylist()
+    assert written == expected
+    assert figures.pages == len(written) == sum(rows.values())
+    assert figures.in_clusters == sum(line["size"] > 1 for line in written)
+    fields = {field.name for field in tables[0].schema if not field.nullable}
+    assert fields == {name for name, kind in FIELDS.items() if kind.endswith(NOT_NULL)}
+
+
 def test_signatures_estimate_the_share_of_common_phrases() -> None:
     text = prose(1, 1_000)
     made = signatures([text, text.upper(), changed(text, 0.1), prose(2, 1_000), "", "one two"])
@@ -198,6 +232,8 @@ def test_the_command_writes_the_table_and_refuses_what_it_cannot(tmp_path: Path)
         (("--clusters", "--limit", "3"), "--clusters takes no --limit"),
         (("-o", "x", "http://a.example/"), "--clusters is needed for --output"),
         (("--clusters", "--least", "0"), "--least takes a share from 0 to 100"),
+        (("--clusters", "--engine", "sparks"), "it may be duckdb, local[2] with any number, or spark://"),
+        (("--engine", "local[2]", "http://a.example/"), "--clusters is needed for --engine"),
     ]:
         refused = scrapy("copies", *words, *data, status=None)
         assert refused.returncode != 0 and message in refused.stderr, (words, refused.stderr)

@@ -20,11 +20,15 @@ import pytest
 from tests.ports import free_ports
 from tests.unit.graph.test_building import URLS, files
 from tests.unit.links.rows import TIME, entry
+from webcrawl.config import StoreConfig
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.graph.building import GraphOptions, build
 from webcrawl.graph.spark.building import build_by_spark
+from webcrawl.graph.spark.merging import merge_by_spark
 from webcrawl.graph.spark.session import check_master
 from webcrawl.links.entry import StoredLinks
+from webcrawl.links.merging import merge_files
+from webcrawl.links.store import LinkStore
 
 EQUAL = ("in_degree", "out_degree", "component", "component_size")
 NAMES = {"pages": ["url", "host"], "hosts": ["host", "pages"], "domains": ["domain", "hosts"]}
@@ -204,3 +208,24 @@ def test_a_cluster_computes_the_same(cluster: str, tmp_path: Path) -> None:
     for row, other in zip(vertices(tmp_path / "spark", "hosts"), expected, strict=True):
         assert [row[name] for name in ("host", *EQUAL)] == [other[name] for name in ("host", *EQUAL)]
         assert row["pagerank"] == pytest.approx(other["pagerank"], abs=1e-9)
+
+
+@pytest.mark.slow
+def test_files_merged_by_spark_are_those_of_one_process(spark_installed: None, tmp_path: Path) -> None:
+    links = [entry(f"http://a.example/{number}", *URLS[:6]) for number in range(6)]
+    for name in ("one", "other"):
+        for number in range(3):
+            store = LinkStore(tmp_path / name, f"crawl{number}")
+            store.write(list(crawled()) if number else links)
+            store.close()
+    here, there = (
+        StoreConfig(folder.as_uri(), "sqlite://", folder, links=folder.as_uri())
+        for folder in (tmp_path / "one", tmp_path / "other")
+    )
+    assert merge_files(here) == merge_by_spark(there, "links", MASTER) == (3, 1)
+    (ours,), (theirs,) = ([*(tmp_path / name).glob("*.parquet")] for name in ("one", "other"))
+    assert parquet.read_table(ours).equals(parquet.read_table(theirs))
+    footers = [parquet.read_metadata(path).metadata for path in (ours, theirs)]
+    assert footers[0] == footers[1]
+    assert not [*(tmp_path / "other").glob("_*.merge")]
+    assert merge_by_spark(there, "links", MASTER) == (0, 0)

@@ -18,7 +18,7 @@ from webcrawl.graph.libraries import pyarrow
 from webcrawl.graph.measures import DAMPING, TOLERANCE
 from webcrawl.graph.spark.measures import measured
 from webcrawl.graph.spark.session import is_local, spark_session
-from webcrawl.graph.spark.tables import SCRATCH, SparkTables, Table, folded, pages_and_edges
+from webcrawl.graph.spark.tables import SCRATCH, SparkTables, Table, folded, hadoop_uri, pages_and_edges
 from webcrawl.links.sources import LinkFiles
 from webcrawl.urls.reversed_hosts import plain_host
 
@@ -63,7 +63,7 @@ def build_by_spark(
     memory = wanted.memory or (max(_LEAST_MEMORY, usual_memory()) if is_local(master) else None)
     with spark_session(master, memory) as session, new_folder(output) as folder:
         space = SparkTables(session, folder.as_uri())
-        addresses = [_address(address) for address in files.addresses]
+        addresses = [hadoop_uri(address) for address in files.addresses]
         if not addresses:
             raise no_links(wanted.crawl)
         pages, edges, links = pages_and_edges(space, addresses, wanted.crawl, nofollow=wanted.nofollow)
@@ -78,11 +78,6 @@ def build_by_spark(
             checksum.unlink()
         (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
     return summary
-
-
-def _address(uri: str) -> str:
-    """Returns the URI by which Hadoop knows a file: its client for S3 has another scheme."""
-    return f"s3a{uri.removeprefix('s3')}" if uri.startswith("s3://") else uri
 
 
 def _levels(space: SparkTables, pages: Table, edges: Table, *, only_hosts: bool) -> Iterator[SparkLevel]:

@@ -104,13 +104,18 @@ def _components(space: SparkTables, vertices: Table, edges: Table, name: str) ->
 
     Components of the same size are in the order of their first vertices.
     """
+    labels = component_labels(space, vertices, edges, name)
+    sizes = space.sql(_SIZES, labels=labels)
+    sizes = space.numbered(sizes, "component_size DESC, label", f"{name}-components", "component")
+    return space.sql(_NUMBERED, labels=labels, sizes=sizes)
+
+
+def component_labels(space: SparkTables, vertices: Table, edges: Table, name: str) -> Table:
+    """Returns for each vertex (id) the first vertex (label) that edges (source, target) connect it with."""
     stars: Any = space.sql(_UNDIRECTED, edges=edges).checkpoint()
     state, before = tuple(space.sql(_STATE, edges=stars).first()), None
     while state != before:
         large = space.sql(_LARGE_STAR, edges=stars).checkpoint()
         stars = space.sql(_SMALL_STAR, edges=large).checkpoint()
         state, before = tuple(space.sql(_STATE, edges=stars).first()), state
-    labels = space.written(space.sql(_LABELS, vertices=vertices, stars=stars), f"{name}-labels")
-    sizes = space.sql(_SIZES, labels=labels)
-    sizes = space.numbered(sizes, "component_size DESC, label", f"{name}-components", "component")
-    return space.sql(_NUMBERED, labels=labels, sizes=sizes)
+    return space.written(space.sql(_LABELS, vertices=vertices, stars=stars), f"{name}-labels")

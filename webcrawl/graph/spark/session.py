@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,9 @@ def spark_session(master: str, memory: int | None) -> Iterator[Any]:
             Spark's own configuration (SPARK_CONF_DIR)
     """
     check_master(master)
+    if is_local(master):
+        # where executors run functions of Python, it would be the python3 of PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
 
     errors = (pyspark().errors.PySparkException, Py4JError)
@@ -114,7 +118,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 def _builder(master: str, memory: int | None) -> Any:
     options = {
-        "spark.app.name": "scrapy graph",
+        "spark.app.name": "webcrawl",
         "spark.master": master,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",

@@ -7,6 +7,7 @@ their edges mix, is n^2 / 2^65: 3 % for 1 billion.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +57,13 @@ SCRATCH = "scratch"
 """The folder of the tables that are deleted at the end."""
 _NUMBERS = 33
 """The bits of monotonically_increasing_id for the row within its partition; those above are the partition."""
+
+
+def hadoop_uri(address: str) -> str:
+    """Returns the URI by which Hadoop knows a file at a path or URI: its client for S3 has another scheme."""
+    if "://" not in address:
+        return Path(address).absolute().as_uri()
+    return f"s3a{address.removeprefix('s3')}" if address.startswith("s3://") else address
 
 
 class SparkTables:

@@ -53,19 +53,34 @@ class TableMerge(NamedTuple):
     write: Callable[[Sequence[TableFile], Path], None]
 
 
-def merge(store: ObjectStore, spool: Path, how: TableMerge) -> Merged:
+class MergeJob(NamedTuple):
+    """The names of files to merge, and the name of the merged file, without suffix."""
+
+    names: list[str]
+    stem: str
+
+
+RunJobs = Callable[[Sequence[MergeJob], TableMerge], None]
+"""Calls `merge_job` for each job, here or on other machines."""
+
+
+def merge(store: ObjectStore, spool: Path, how: TableMerge, run: RunJobs | None = None) -> Merged:
     """Merges the small files of a store; raises StoreError.
 
     `spool`: the folder of the store, or the folder of files that wait for their upload, which are not merged. Another
-    merge on this machine is an error. No other machine may merge files of the same store at the same time.
+    merge on this machine is an error. No other machine may merge files of the same store at the same time. `run`: by
+    default one job after another.
     """
-    before = after = 0
     with _locked(spool):
         finish_merges(store, abandoned=True)
-        for number, names in enumerate(_groups(store, spool, how), 1):
-            _merge(store, names, unique_name(_PREFIX[:-1], number), how)
-            before, after = before + len(names), number
-    return Merged(before, after)
+        groups = enumerate(_groups(store, spool, how), 1)
+        jobs = [MergeJob(names, unique_name(_PREFIX[:-1], number)) for number, names in groups]
+        if run is not None:
+            run(jobs, how)
+        else:
+            for job in jobs:
+                merge_job(store, job, how)
+    return Merged(sum(len(job.names) for job in jobs), len(jobs))
 
 
 def _groups(store: ObjectStore, spool: Path, how: TableMerge) -> list[list[str]]:
@@ -87,13 +102,15 @@ def _groups(store: ObjectStore, spool: Path, how: TableMerge) -> list[list[str]]
     return [names for names in groups if len(names) > 1]
 
 
-def _merge(store: ObjectStore, names: Sequence[str], stem: str, how: TableMerge) -> None:
+def merge_job(store: ObjectStore, job: MergeJob, how: TableMerge) -> None:
+    """Merges some files; raises StoreError."""
+    names, stem = job
     files = [how.opened(store, name, store.size(name) or 0) for name in names]
     into, note = stem + SUFFIX, f"{_HIDDEN}{stem}{_NOTE}"
     with store.workspace() as folder:
         path = folder / into
         how.write(files, path)
-        store.put(note, json.dumps({"into": into, "from": list(names)}).encode())
+        store.put(note, json.dumps({"into": into, "from": names}).encode())
         store.move_file(into, path)
     for name in names:
         store.delete(name)

@@ -197,6 +197,11 @@ class TableFile:
         return range(self._metadata.num_row_groups)
 
     @property
+    def columns(self) -> list[str]:
+        """The names of the file's columns."""
+        return list(self._file.schema_arrow.names)
+
+    @property
     def footer(self) -> Mapping[bytes, bytes]:
         """The key-value metadata of the file."""
         return self._metadata.metadata or {}

@@ -14,6 +14,7 @@ from webcrawl.stores.tables.journal import finish_journals
 from webcrawl.stores.tables.merges import (
     REPLACED,
     Merged,
+    RunJobs,
     TableMerge,
     merge,
     replaced_by,
@@ -28,14 +29,17 @@ FULL_BYTES = 200_000_000
 """The bytes of a full file, which is not merged."""
 
 
-def merge_texts(config: StoreConfig) -> Merged:
-    """Merges small files of texts, after journals of dead processes were finished; raises StoreError."""
+def merge_texts(config: StoreConfig, run: RunJobs | None = None) -> Merged:
+    """Merges small files of texts, after journals of dead processes were finished; raises StoreError.
+
+    `run`: see `webcrawl.stores.tables.merges`.
+    """
     pyarrow()
     store = open_store(config.tables, "STORE_URI", config.object_stores)
     spool = store.folder or spool_of(config, config.tables)
     if spool.is_dir():
         finish_journals(spool, make_table)
-    return merge(store, spool, TableMerge(table_file, lambda file, size: size / FULL_BYTES, _write))
+    return merge(store, spool, TableMerge(table_file, lambda file, size: size / FULL_BYTES, _write), run)
 
 
 def _write(files: Sequence[TableFile], path: Path) -> None:

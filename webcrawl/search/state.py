@@ -44,8 +44,8 @@ def fast_values(searcher: Any, field: str) -> tuple[Numbers, Numbers]:
     """Returns all keys that have a value in a numeric field, sorted, and the values."""
     library = tantivy()
     parts = max(1, searcher.num_docs // _AT_ONCE)
-    keys: list[int] = []
-    values: list[int] = []
+    # 8 bytes for each number instead of 40
+    keys, values = array("Q"), array("Q")
     for part in range(parts):
         bounds = part * _ALL // parts, (part + 1) * _ALL // parts - 1
         query = library.Query.range_query(schema(), "key", library.FieldType.Unsigned, *bounds)
@@ -59,9 +59,9 @@ def fast_values(searcher: Any, field: str) -> tuple[Numbers, Numbers]:
             if value is not None:
                 keys.append(key)
                 values.append(value)
-    sorted_keys = np.array(keys, np.uint64)
-    order = np.argsort(sorted_keys, kind="stable")
-    return sorted_keys[order], np.array(values, np.uint64)[order]
+    all_keys = np.frombuffer(keys, np.uint64)
+    order = np.argsort(all_keys, kind="stable")
+    return all_keys[order], np.frombuffer(values, np.uint64)[order]
 
 
 class PageCrawls:

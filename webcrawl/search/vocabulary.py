@@ -59,8 +59,11 @@ class Vocabulary:
 
     @classmethod
     def of_index(cls, searcher: Any) -> Self:
-        """Makes the vocabulary of an index."""
-        return cls.of(searcher.terms_with_prefix(FORMS, ""))
+        """Makes the vocabulary of an index: the words among its most frequent terms.
+
+        Most terms of a large index are numbers and words of a single page, so without the limit memory would grow.
+        """
+        return cls.of(searcher.terms_with_prefix(FORMS, "", limit=_MOST_WORDS))
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:

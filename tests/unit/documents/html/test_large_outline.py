@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import product
@@ -63,6 +66,30 @@ async def test_a_large_page_has_the_outline_of_a_small_one() -> None:
                 # the worker would have to parse the page for it
                 assert expected.facts is not None and expected.facts.main_text
                 assert expected.text is not None and "page 2999" in expected.text
+
+
+BUSY = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+
+
+@pytest.mark.slow
+async def test_a_page_of_4_mb_is_read_while_other_processes_want_the_processors() -> None:
+    """Limits are of processor time, or leave out the time in which a process waits for a processor."""
+    markup = (
+        LONG
+        + "<p>More words of a page that is longer than others. And more.</p>" * 54_000
+        + "<p>The last words.</p>"
+    )
+    assert 3_900_000 < len(markup) < 4_200_000
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(8 * (os.cpu_count() or 1))]
+    try:
+        async with started(ReaderConfig(processes=1).seconds) as outlines:
+            outline = await outlines.read(document(markup), facts=True, simhash=True)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    assert outline is not None and outline.facts is not None and outline.simhash is not None
+    assert outline.text is not None and outline.text.endswith("The last words.")
 
 
 @pytest.mark.parametrize("most_shared", [BYTES, 1 << 22])

@@ -159,6 +159,7 @@ async def order(options: argparse.Namespace) -> Figures:
     curves = {
         "best": _curve(web.all_importance()[:fetches]),
         "best and polite": _curve(web.best_polite(fetches, options.order_window)),
+        "by links so far": _curve(web.by_links(fetches, options.order_window, SEEDS)),
     }
     costs = {}
     for importance in options.orders:

@@ -56,6 +56,13 @@ def test_the_best_polite_order_gets_a_page_of_a_host_at_a_time() -> None:
     assert WEB.best_polite(WEB.urls, WEB.hosts).sum() == pytest.approx(1)
 
 
+def test_an_order_by_links_knows_less_than_the_best() -> None:
+    ours, best = WEB.by_links(400, 20, 5), WEB.best_polite(400, 20)
+    assert len(ours) == 400 and ours.sum() < best.sum()
+    # the chosen pages are more important than usual ones
+    assert ours.sum() > 1.5 * 400 / WEB.urls
+
+
 def test_each_page_of_the_web_is_queued_once() -> None:
     pairs = [
         pair for batch in simulate._batches(WEB) for pair in zip(*map(np.ndarray.tolist, batch), strict=True)
@@ -95,7 +102,7 @@ def test_the_program_writes_its_figures(tmp_path: Path, monkeypatch: pytest.Monk
     assert crawl["pages"] >= 400 and crawl["fetched_twice"] == crawl["leases_lost"] == 0
     assert crawl["engine_us_a_page"] > 0 and crawl["worker_us_a_page"] > 0
     curves = figures["order"]["curves"]
-    assert list(curves) == ["best", "best and polite", "trusted", "off"]
+    assert list(curves) == ["best", "best and polite", "by links so far", "trusted", "off"]
     for curve in curves.values():
         assert len(curve) == simulate.CURVE_POINTS and curve == sorted(curve)
         assert all(ours <= best + 1e-3 for ours, best in zip(curve, curves["best"], strict=True))

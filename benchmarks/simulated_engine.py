@@ -21,6 +21,8 @@ from webcrawl.engine.embedded import answers, server_binary
 from webcrawl.engine.keeper import server_arguments
 from webcrawl.engine.server_folder import socket_path
 
+_BUFFERS = ("mem_aof_buffer", "mem_clients_normal", "mem_total_replication_buffers", "mem_cluster_links")
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedEngine:
@@ -32,10 +34,12 @@ class SimulatedEngine:
     folder: Path
 
     async def memory(self) -> int:
-        """Bytes of the data of all primaries."""
+        """Bytes of the data of all primaries, without buffers of connections, replicas and files."""
         infos = await self.engine.client.info("memory", **self._everywhere())
         by_server = infos.values() if self.engine.is_cluster else [infos]
-        return sum(int(info["used_memory"]) - int(info.get("mem_aof_buffer", 0)) for info in by_server)
+        return sum(
+            int(info["used_memory"]) - sum(int(info.get(name, 0)) for name in _BUFFERS) for info in by_server
+        )
 
     def disk(self) -> int:
         """Bytes of the files: append-only files of a single server, and the tails of long queues."""

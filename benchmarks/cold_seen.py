@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ from webcrawl.frontier.cold_seen import LEAST_HOT, ColdSeen
 from webcrawl.frontier.tails import Tails
 
 URLS, HOSTS, MEMORY = 200_000_000, 10_000_000, 1_000_000_000
-EMPTY_SERVER = 8_000_000
+EMPTY_SERVER = 2_500_000
 COLD, HOT = 0.64, 0.26
 """The shares of URLs that are in the store and in the engine before the last ones are added."""
 LINKS = 20
@@ -137,7 +137,7 @@ async def _add(bench: Bench, cold: _Counted, known: int) -> list[Figure]:
             waiting = iter(work)
             await clock.run(asyncio.gather(*(_send(bench, waiting) for _ in range(2))))
             new += sum(map(len, work))
-            await _forget_queues(bench)
+            await _forget_queues(bench, {url.host for pages in work for url in pages})
             first += ROUND
             most = max(most, await bench.memory())
             moved += await moves.run(cold.spill_if_full(range(SHARDS)))
@@ -177,12 +177,14 @@ async def _send(bench: Bench, waiting: object) -> None:
         await bench.frontier.add(batch)
 
 
-async def _forget_queues(bench: Bench) -> None:
+async def _forget_queues(bench: Bench, hosts: Iterable[str]) -> None:
     """Deletes the queues, because only the seen set is measured."""
     names = ["queued", *(f"{name}:{level}" for name in ("ready", "new", "due") for level in range(8))]
+    lists = bench.frontier.keys.by_shard(hosts, str)
     for shard in range(SHARDS):
         prefix = bench.frontier.keys.queue(shard)[0]
-        await bench.engine.client.unlink(*(prefix + name for name in names))
+        queues = [f"q:{host} 3" for host in lists.get(shard, ())]
+        await bench.engine.client.unlink(*(prefix + name for name in [*names, *queues]))
 
 
 async def _check(bench: Bench, known: int) -> list[Figure]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +17,9 @@ from redis import Redis
 
 from tests.frontier.cold import cold_of, spill
 from tests.frontier.copying import copied
-from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
-from webcrawl.errors import PartLost
-from webcrawl.frontier import Candidate, Frontier
+from webcrawl.errors import ConfigurationError, PartLost, StoreError
+from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.frontier.cold_bucket import (
     MOST_MARKS,
     as_marks,
@@ -27,6 +28,9 @@ from webcrawl.frontier.cold_bucket import (
     pieces_of,
     unpack_marks,
 )
+from webcrawl.frontier.cold_move import SeenMove
+from webcrawl.frontier.cold_seen import MAYBE, seen_call
+from webcrawl.frontier.tails import Tails
 
 LEAST, MOST = -(2**63), 2**63 - 1
 Frontiers = Callable[..., Frontier]
@@ -38,7 +42,11 @@ marks = st.sets(st.integers(LEAST, MOST) | edges, min_size=1, max_size=50).map(
 
 
 def some(numbers: Iterator[int], hosts: int = 30) -> list[Candidate]:
-    return [page(f"http://h{n % hosts}.test/{n}") for n in numbers]
+    """URLs with fingerprints whose bits are all random, like those of a crawl."""
+    return [
+        Candidate(f"http://h{n % hosts}.test", f"/{n}", xxhash.xxh3_64_intdigest(f"{n}".encode()))
+        for n in numbers
+    ]
 
 
 @given(marks)
@@ -73,7 +81,7 @@ async def test_known_urls_stay_known_in_the_store(
     cold_of(frontier, tmp_path)
     numbers = random.Random(1)
     known: set[int] = set()
-    for size in (20_000, 10_000, 5_000):
+    for size in (9_000, 5_000, 3_000):
         new = [len(known) + n for n in range(size)]
         batch = new + numbers.sample(sorted(known), min(len(known), 2000))
         numbers.shuffle(batch)
@@ -86,7 +94,7 @@ async def test_known_urls_stay_known_in_the_store(
     assert hot == 0
     assert await frontier.add(some(iter(range(len(known))))) == [False] * len(known)
     assert (await frontier.counts()).seen == (await frontier.counts()).queued == len(known)
-    assert await frontier.is_seen("http://h0.test", page("http://h0.test/0").fingerprint or 0)
+    assert await frontier.is_seen("http://h0.test", some(iter([0]))[0].fingerprint or 0)
     assert not await frontier.is_seen("http://h0.test", 1)
 
 
@@ -102,10 +110,7 @@ async def test_few_new_urls_of_cold_hosts_cost_a_read(
 
     answers = cold.answers
     monkeypatch.setattr(cold, "answers", counted)
-    urls = [
-        replace(url, fingerprint=xxhash.xxh3_64_intdigest(url.path.encode()))
-        for url in some(iter(range(30_000)))
-    ]
+    urls = some(iter(range(30_000)))
     await frontier.add(urls[:20_000])
     await spill(frontier)
     assert all(await frontier.add(urls[20_000:]))
@@ -114,6 +119,140 @@ async def test_few_new_urls_of_cold_hosts_cost_a_read(
     asked.clear()
     assert not any(await frontier.add(urls[:100])), "they are in the engine now"
     assert not asked
+
+
+async def test_an_engine_with_little_memory_knows_more_urls_than_it_can_hold(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path
+) -> None:
+    """In the engine alone, the known URLs would take 0.9 MB, more than there is."""
+    frontier, urls = frontier_of(shards=2), 100_000
+    cold = cold_of(frontier, tmp_path, least_hot=10_000, look_seconds=0.01)
+    await frontier.add(some(iter(range(2000))))
+    valkey.config_set("maxmemory", valkey.info("memory")["used_memory"] + 800_000)
+    cold.start(lambda: range(2))
+    try:
+        for start in range(2000, urls, 2000):
+            batch = some(iter(range(start, start + 2000)))
+            # the engine may be full for a moment, and take a part of the batch
+            await frontier.engine.retry_until_available(lambda batch=batch: frontier.add(batch))  # type: ignore[misc]
+            # so that only known URLs take memory
+            for shard in range(2):
+                names = ["queued", *(f"{name}:{level}" for name in ("ready", "new") for level in range(8))]
+                names += [f"q:http://h{n}.test 3" for n in range(30)]
+                valkey.unlink(*(frontier.keys.queue(shard)[0] + name for name in names))
+    finally:
+        await cold.stop()
+        valkey.config_set("maxmemory", 0)
+    counts = await frontier.counts()
+    assert counts.seen == urls
+    numbers = random.Random(2).sample(range(urls), 3000)
+    assert not any(await frontier.add(some(iter(numbers))))
+
+
+@pytest.mark.parametrize("gone", ["folder", "segment"])
+async def test_links_wait_for_the_store_and_a_lost_segment_is_fetched_again(
+    frontier_of: Frontiers, tmp_path: Path, caplog: pytest.LogCaptureFixture, gone: str
+) -> None:
+    frontier = frontier_of(shards=1)
+    cold_of(frontier, tmp_path)
+    urls = some(iter(range(100)))
+    await frontier.add(urls)
+    await spill(frontier)
+    (segment,) = tmp_path.glob("*/0000/*")
+    if gone == "segment":
+        segment.unlink()
+        assert await frontier.add(urls[:50]) == [True] * 50
+        assert await frontier.add(urls[:50]) == [False] * 50
+        assert "100 URLs are no longer known, and may be fetched again" in caplog.text
+        return
+    folder, away = segment.parent.parent, tmp_path / "away"
+    folder.rename(away)
+    with pytest.raises(StoreError):
+        await frontier.is_seen("http://h0.test", urls[0].fingerprint or 0)
+    adding = asyncio.create_task(frontier.add(urls))
+    await asyncio.sleep(0.2)
+    assert not adding.done()
+    away.rename(folder)
+    assert await adding == [False] * 100
+    assert "links wait" in caplog.text
+
+
+async def test_an_outdated_answer_is_asked_for_again(
+    frontier_of: Frontiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a URL that moved to the store after its bucket was read would be new a second time."""
+    frontier, other = frontier_of(shards=1), frontier_of(shards=1, worker="w2")
+    cold, _ = cold_of(frontier, tmp_path), cold_of(other, tmp_path)
+    numbers = np.random.default_rng(1).integers(0, 2**48, 12_000).tolist()
+    urls = [Candidate("http://a.test", f"/{number}", number) for number in numbers]
+    await frontier.add(urls[:6000])
+    await spill(frontier)
+    marks = [frontier.keys.mark(url.host, url.fingerprint or 0) for url in urls]
+    states = await frontier.engine.run_all([seen_call(frontier.keys, mark) for mark in marks])
+    url = next(url for url, state in zip(urls[6000:], states[6000:], strict=True) if state == MAYBE)
+    answers, asked = cold.answers, 0
+
+    async def late(marks: list[int]) -> list[str]:
+        nonlocal asked
+        asked += 1
+        answered = await answers(marks)
+        if asked == 1:
+            assert await other.add([url]) == [True]
+            assert await spill(other)
+        return answered
+
+    monkeypatch.setattr(cold, "answers", late)
+    assert await frontier.add([url]) == [False]
+    assert asked == 2
+
+
+async def test_marks_whose_bucket_was_not_replaced_stay_in_the_engine(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier = frontier_of(shards=1)
+    cold_of(frontier, tmp_path)
+    merge, calls = SeenMove._merge, 0
+
+    async def every_second(move: SeenMove, news: list[Any]) -> list[bool]:
+        nonlocal calls
+        calls += 1
+        return await merge(move, news) if calls % 2 else [False] * len(news)
+
+    monkeypatch.setattr(SeenMove, "_merge", every_second)
+    monkeypatch.setattr("webcrawl.frontier.cold_move._BUCKETS_AT_ONCE", 1)
+    monkeypatch.setattr("webcrawl.frontier.cold_bucket.MOST_MARKS", 50)
+    urls = some(iter(range(400)))
+    await frontier.add(urls)
+    moved = await spill(frontier)
+    assert 0 < moved < 400
+    assert sum(valkey.scard(key) for key in valkey.scan_iter("wc:*:seen:[0-9]*")) == 400 - moved
+    assert not any(await frontier.add(urls))
+
+
+async def test_who_has_no_store_is_told_where_known_urls_are(frontier_of: Frontiers, tmp_path: Path) -> None:
+    frontier = frontier_of()
+    cold_of(frontier, tmp_path)
+    urls = some(iter(range(100)))
+    await frontier.add(urls)
+    await spill(frontier)
+    with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI"):
+        await frontier_of(worker="w2").add(urls)
+    record = Crawl(frontier.engine, frontier.keys, "w2")
+    with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI"):
+        await Tails(frontier.engine, frontier.keys, record, None).check()
+
+
+async def test_known_urls_of_leased_hosts_stay_in_the_engine(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path
+) -> None:
+    frontier = frontier_of(shards=1)
+    cold_of(frontier, tmp_path)
+    await frontier.add(some(iter(range(300))))
+    (lease,) = await frontier.lease(1, 1)
+    assert await spill(frontier) == 290
+    (bucket,) = valkey.scan_iter("wc:*:seen:0")
+    mark = frontier.keys.mark(lease.host, 0) >> 48
+    assert {int(known) >> 48 for known in valkey.smembers(bucket)} == {mark}
 
 
 async def test_a_checkpoint_has_what_is_in_the_store(

@@ -1,4 +1,4 @@
-"""Queues that spill constantly while workers and the server are killed."""
+"""Queues and a seen set that spill constantly while workers and the server are killed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.frontier.contents import Contents
 from tests.frontier.pages import page, past
 from tests.frontier.spilling import fetch, numbered, serve
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.tails import Tails
 
 URLS = 12_000
@@ -31,6 +32,7 @@ from tests.frontier.pages import all_done, page
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.tails import Tails
 
 async def work(url, folder, name, first, hosts, urls, shards):
@@ -38,6 +40,8 @@ async def work(url, folder, name, first, hosts, urls, shards):
     frontier = Frontier(engine, Keys("crawl", shards), name, lease_seconds=0.5, max_attempts=200)
     tails = Tails(engine, frontier.keys, Crawl(engine, frontier.keys, name), Path(folder).as_uri())
     tails.start(lambda: range(shards))
+    frontier.cold = ColdSeen(tails, full_share=0.0, least_hot=500, look_seconds=0.05)
+    frontier.cold.start(lambda: range(shards))
     for start in itertools.count(first, 100):
         for host in hosts:
             await frontier.add([page(f"{host}/{start % urls + n}") for n in range(100)])
@@ -101,12 +105,13 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     record = Crawl(frontier.engine, frontier.keys, frontier.worker)
     await past(frontier.engine, 0.5)
     await frontier.reap(everything=True)
+    tails = Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri())
+    frontier.cold = ColdSeen(tails)
     for host in HOSTS:
         await frontier.add([page(url) for url in numbered(LATE, URLS, host)])
-    tails = Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri())
     await serve(tails, frontier)
     with Redis.from_url(url) as valkey:
-        Contents.read(valkey, frontier.keys, tmp_path)
+        assert Contents.read(valkey, frontier.keys, tmp_path).counters["cold"] > 0
     before = await frontier.counts()
     assert before.spilled > 0
     left = await fetch(frontier, tails, 200)
@@ -116,4 +121,8 @@ async def test_kills_of_workers_and_server_neither_lose_nor_repeat_urls(
     assert before.done + before.queued == before.added == before.seen == after.done
     assert (after.lost_segments, after.dead, after.spilled) == (0, 0, 0)
     await serve(Tails(frontier.engine, frontier.keys, record, tmp_path.as_uri(), kept_seconds=-1.0), frontier)
-    assert not list(tmp_path.glob("*/*/*")), "segments of killed workers are deleted"
+    used = await frontier.engine.hashes(f"{frontier.keys.queue(shard)[0]}segments" for shard in range(SHARDS))
+    kept = {path.name for path in tmp_path.glob("*/*/*")}
+    assert kept == {name.decode() for shard in used for name in shard}, (
+        "segments of killed workers are deleted"
+    )

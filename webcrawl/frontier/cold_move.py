@@ -22,6 +22,7 @@ from webcrawl.frontier.cold_bucket import (
     pieces_of,
     unpack_marks,
 )
+from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.segments import QueuePart
 from webcrawl.frontier.tails import Tails
 
@@ -169,16 +170,17 @@ class SeenMove:
 
     async def _drop(self, hot: _HotMarks, stored: Marks) -> int:
         """Removes marks that are in the store from the engine; returns the number that was removed."""
-        calls, dropped = [], 0
+        calls: list[Call] = []
+        dropped = 0
         marks = hot.marks
         at = np.minimum(np.searchsorted(stored, marks), max(0, len(stored) - 1))
         is_stored = stored[at] == marks if len(stored) else np.zeros(len(marks), np.bool_)
         ends = np.cumsum([len(piece) for piece in hot.pieces])
         for number, piece, there in zip(hot.buckets, hot.pieces, np.split(is_stored, ends[:-1]), strict=True):
-            if gone := piece[there].tolist():
-                calls.append(
-                    script_call("drop_seen", [self._prefix], bucket=number, segment=self._segment, marks=gone)
-                )
+            calls += [
+                script_call("drop_seen", [self._prefix], bucket=number, segment=self._segment, marks=gone)
+                for gone in _batched(piece[there].tolist(), BATCH)
+            ]
         for some in _batched(calls, _BUCKETS_AT_ONCE):
             dropped += sum(await self._engine.run_all(some))
         return dropped

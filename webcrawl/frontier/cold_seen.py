@@ -47,18 +47,23 @@ _CACHED_MARKS = 1 << 22
 """Marks of buckets that were read, 8 bytes each."""
 _READS_AT_ONCE = 16
 _LOOK_SECONDS = 5.0
-_LONGEST_HOLD = 5.0
+_FIRST_HOLD, _LONGEST_HOLD = 0.5, 5.0
 
 
 class ColdSeen:
     """The cold buckets of one crawl. The verbs raise StoreError, and errors of UNAVAILABLE."""
 
     def __init__(
-        self, tails: Tails, *, full_share: float = FULL_SHARE, least_hot: int = LEAST_HOT, pause: float = 0.5
+        self,
+        tails: Tails,
+        *,
+        full_share: float = FULL_SHARE,
+        least_hot: int = LEAST_HOT,
+        look_seconds: float = _LOOK_SECONDS,
     ) -> None:
         self._tails = tails
         self._engine, self._keys = tails.engine, tails.keys
-        self._full_share, self._least_hot, self._pause = full_share, least_hot, pause
+        self._full_share, self._least_hot, self._look_seconds = full_share, least_hot, look_seconds
         self._parts: LRUCache[tuple[int, str], Marks] = LRUCache(_CACHED_MARKS, getsizeof=len)
         self._next: dict[int, int] = {}
         """Shard -> the bucket in the engine at which its next move begins."""
@@ -77,7 +82,7 @@ class ColdSeen:
             except StoreError as error:
                 if not hold:
                     logger.warning("The store of the seen set is unavailable (%s): links wait.", error)
-                hold = min(_LONGEST_HOLD, hold * 2 or self._pause)
+                hold = min(_LONGEST_HOLD, hold * 2 or _FIRST_HOLD)
                 await asyncio.sleep(hold)
 
     async def are_seen(self, marks: Sequence[int]) -> list[bool]:
@@ -187,7 +192,7 @@ class ColdSeen:
                 is_waiting = True
             except Exception:
                 logger.exception("Moving known URLs to the store failed; trying again.")
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(self._look_seconds)
 
     async def spill_if_full(self, shards: Sequence[int]) -> int:
         """Moves marks to the store until the servers of these shards are no longer full; returns their number."""

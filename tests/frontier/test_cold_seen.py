@@ -121,14 +121,15 @@ async def test_few_new_urls_of_cold_hosts_cost_a_read(
     assert not asked
 
 
+@pytest.mark.slow
 async def test_an_engine_with_little_memory_knows_more_urls_than_it_can_hold(
     frontier_of: Frontiers, valkey: Redis, tmp_path: Path
 ) -> None:
-    """In the engine alone, the known URLs would take 0.9 MB, more than there is."""
-    frontier, urls = frontier_of(shards=2), 100_000
+    """In the engine alone, the known URLs would take 1.7 MB, more than there is."""
+    frontier, urls = frontier_of(shards=2), 200_000
     cold = cold_of(frontier, tmp_path, least_hot=10_000, look_seconds=0.01)
     await frontier.add(some(iter(range(2000))))
-    valkey.config_set("maxmemory", valkey.info("memory")["used_memory"] + 800_000)
+    valkey.config_set("maxmemory", valkey.info("memory")["used_memory"] + 1_500_000)
     cold.start(lambda: range(2))
     try:
         for start in range(2000, urls, 2000):

@@ -365,6 +365,8 @@ def main() -> int:
             print(
                 "libfaketime is not installed (apt-get install faketime): all clocks are right.", flush=True
             )
+    # a run that is ended takes its workers with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     verdict = run(
         folder,

@@ -66,7 +66,7 @@ def shared_out(owners: Mapping[int, str], workers: Collection[str], loads: Seque
     joined = {worker for worker, shards in shares.held.items() if not shards}
     for shard in sorted(shares.orphans, key=lambda shard: (-shares.weights[shard], shard)):
         shares.give(shard, shares.lightest(workers))
-    while joined and (move := shares.levelling(shares.heaviest(workers), shares.lightest(joined))):
+    while joined and (move := shares.move_to(shares.lightest(joined))):
         shares.move(move)
     return {shard: worker for worker, shards in shares.held.items() for shard in shards}
 
@@ -113,8 +113,11 @@ class _Shares:
     def lightest(self, workers: Collection[str]) -> str:
         return min(workers, key=self.key)
 
-    def heaviest(self, workers: Collection[str]) -> str:
-        return max(workers, key=self.key)
+    def move_to(self, receiver: str) -> ShardMove | None:
+        """Returns the move to a worker from the heaviest that has something to give; None if none has."""
+        givers = sorted(self.held, key=self.key, reverse=True)
+        # the heaviest may have one hot shard, which is too much for any other
+        return next(filter(None, (self.levelling(giver, receiver) for giver in givers)), None)
 
     def give(self, shard: int, worker: str) -> None:
         self.held[worker].add(shard)

@@ -64,6 +64,13 @@ def test_a_worker_that_joins_takes_its_share_and_nothing_else_moves() -> None:
     assert {after[shard] for shard in moved} == {"new"}
 
 
+def test_a_worker_joins_beside_one_with_a_hot_shard() -> None:
+    before = {0: "hot", **{shard: f"w{shard % 3}" for shard in range(1, 31)}}
+    loads = [0.95, *[0.05] * 30]
+    after = shared_out(before, {"hot", "w0", "w1", "w2", "new"}, loads)
+    assert sorted(Counter(after.values()).values()) == [1, 7, 7, 8, 8]
+
+
 @STEADY
 @given(LOADS, NAMES)
 def test_moves_by_load_end_and_leave_no_move_that_would_help(loads: list[float], workers: set[str]) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -124,6 +126,42 @@ class Sorted:
         self._table = SortedTable(self._folder / "table", self._shape)
 
 
+_STORES: dict[str, Any] = {store.__name__: store for store in (Lmdb, RocksDb, Sqlite, Sorted)}
+
+
+def _write_forever(store: Any) -> None:
+    """Writes batches of keys, and prints the number of each after it was stored."""
+    for batch in range(1_000_000):
+        store.put(_batch_of(batch))
+        print(batch, flush=True)
+
+
+def _batch_of(batch: int) -> list[bytes]:
+    return [(batch * _ASKED + number).to_bytes(8, "big")[::-1] for number in range(_ASKED)]
+
+
+def _kill_writers() -> None:
+    """Kills a writer of each store four times, and prints how many keys of finished batches are lost."""
+    for name in ("Lmdb", "RocksDb", "Sqlite"):
+        stored = lost = 0
+        for seconds in (0.5, 0.8, 1.1, 1.4):
+            folder = Path(tempfile.mkdtemp(prefix="stores-"))
+            command = [sys.executable, "-m", "benchmarks.duplicate_stores", "--write", name, str(folder)]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+                assert writer.stdout
+                lines = [writer.stdout.readline()]
+                time.sleep(seconds)
+                writer.kill()
+                lines += writer.stdout.read().splitlines()
+            opened = _STORES[name](folder)
+            for batch in range(int(lines[-1]) + 1):
+                keys = _batch_of(batch)
+                stored, lost = stored + len(keys), lost + len(keys) - opened.count(keys)
+            opened.close()
+            shutil.rmtree(folder)
+        print(f"{name}: {stored:,} keys acknowledged in four runs, {lost} lost after kill -9")
+
+
 def _numbers(keys: Keys) -> Numbers:
     return np.frombuffer(b"".join(keys), ">u8").astype(np.uint64)
 
@@ -131,7 +169,14 @@ def _numbers(keys: Keys) -> Numbers:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--entries", type=float, default=2e6)
-    entries = int(options.parse_args().entries)
+    options.add_argument("--kill", action="store_true", help="kill writers instead, and count what is lost")
+    options.add_argument("--write", nargs=2, metavar=("STORE", "FOLDER"), help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.write:
+        return _write_forever(_STORES[chosen.write[0]](Path(chosen.write[1])))
+    if chosen.kill:
+        return _kill_writers()
+    entries = int(chosen.entries)
     random = np.random.default_rng(1)
     keys = [key.tobytes() for key in random.integers(0, 2**64, entries, np.uint64, endpoint=False)]
     new = [key.tobytes() for key in random.integers(0, 2**64, 20_000, np.uint64, endpoint=False)]
@@ -140,7 +185,7 @@ def main() -> None:
         "| store | bytes an entry | us of CPU to add | seconds to add | us of CPU to look up | look-ups a second |"
     )
     print("|---|---:|---:|---:|---:|---:|")
-    for store in (Lmdb, RocksDb, Sqlite, Sorted):
+    for store in _STORES.values():
         folder = Path(tempfile.mkdtemp(prefix="stores-"))
         try:
             _measure(store, folder, keys, asked)

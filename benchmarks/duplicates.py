@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.stores.objects.folder import FolderStore
-from webcrawl.stores.sealed.merging import GROWTH, merge_runs
+from webcrawl.stores.sealed.merging import merge_runs, to_merge
 from webcrawl.stores.sealed.runs import CACHED, DIGEST, TABLES, SealedRun, payload_line, store_run, write_run
 from webcrawl.stores.sealed.tables import Numbers, TableShape
 
@@ -63,7 +62,7 @@ def measured(folder: Path, texts: int, lookups: int, checked: int) -> dict[str, 
     began = time.process_time()
     run = stored(store, folder, "all", lambda files: merge_runs(runs, files, is_oldest=True))
     figures["merging, us of CPU an entry"] = (time.process_time() - began) / texts / 2 * 1e6
-    figures["entries written, for each of 15 G"] = writes(15e9)
+    figures["times that an entry is written, up to 15 G"] = writes(30_000_000_000 // 250_000)
     sizes = {file: (folder / "store" / "all" / file).stat().st_size / texts for file in CACHED}
     figures |= {f"bytes a page: {file}": size for file, size in sizes.items()}
     figures["bytes a page on each machine"] = sum(sizes.values())
@@ -79,6 +78,7 @@ def measured(folder: Path, texts: int, lookups: int, checked: int) -> dict[str, 
         run, simhashes, checked, random
     )
     figures["bytes a page at 15 G, by arithmetic"] = arithmetic(15_000_000_000)
+    figures["bytes a page of this size, by arithmetic"] = arithmetic(texts)
     return figures
 
 
@@ -170,25 +170,29 @@ def recall(
 
 def directories(texts: int) -> float:
     """Returns the bytes a page of the directories of the four tables."""
-    return sum(4 * (1 << TableShape.of(texts, bits).upper) for bits in TABLES.values()) / texts
+    shapes = [TableShape.of(texts, bits) for bits in TABLES.values()]
+    return sum(shape.position.itemsize * (1 << shape.upper) for shape in shapes) / texts
 
 
 def arithmetic(texts: int) -> float:
-    """Returns the bytes a page on each machine, in runs of at most 2**32 - 1 texts."""
-    full, rest = divmod(texts, 2**32 - 1)
-    counts = [2**32 - 1] * full + [rest]
-    size = 0.0
-    for count in counts:
-        tables = [TableShape.of(count, bits) for bits in TABLES.values()]
-        size += sum(shape.packed_bytes + 4 * (1 << shape.upper) for shape in tables) + 2 * 8 * count / 64
-    return size / texts
+    """Returns the bytes a page on each machine."""
+    shapes = [TableShape.of(texts, bits) for bits in TABLES.values()]
+    tables = sum(shape.packed_bytes + shape.position.itemsize * (1 << shape.upper) for shape in shapes)
+    return (tables + 2 * 8 * texts / 64) / texts
 
 
-def writes(entries: float) -> float:
-    """Returns how often an entry is written on the way to so many, from runs of 250,000."""
-    levels = int(np.ceil(np.log(entries / 250_000) / np.log(GROWTH)))
-    return 1.0 + levels * GROWTH / 2
+def writes(seals: int) -> float:
+    """Returns how often an entry is written, on average, while so many runs of equal size are sealed and merged."""
+    sizes: list[int] = []
+    written = 0
+    for _ in range(seals):
+        sizes.append(1)
+        written += 1
+        if newest := to_merge(sizes):
+            written += (merged := sum(sizes[-newest:]))
+            sizes[-newest:] = [merged]
+    return written / seals
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

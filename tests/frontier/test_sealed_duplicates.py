@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +21,10 @@ from tests.frontier.test_duplicate_index import CENTRES, NAMES, Firsts, flipped
 from webcrawl.config import OBJECT_STORES
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.errors import StoreError
 from webcrawl.stores.duplicate_index import DuplicateIndex, FirstPage
-from webcrawl.stores.sealed.run_list import SealedDuplicates
+from webcrawl.stores.sealed import sealing
+from webcrawl.stores.sealed.run_list import RunList, SealedDuplicates
 from webcrawl.stores.sealed.sealing import Sealer
 
 _crawls = itertools.count()
@@ -63,17 +63,12 @@ async def compare(url: str, folder: Path, steps: list[tuple[str, int] | str], li
     worker, firsts = SealedIndex(engine, Keys(f"sealed{next(_crawls)}", 1), folder, limit), Firsts(limit)
     try:
         for step in steps:
-            if step == "seal":
-                await worker.sealer.seal()
-            elif step == "merge":
-                await worker.sealer.merge()
-            else:
-                name, simhash = step
-                answer, wanted = (
-                    await worker.index.near_text(simhash, name, limit),
-                    firsts.near(simhash, name),
-                )
-                assert answer in wanted if wanted else answer is None
+            if isinstance(step, str):
+                await (worker.sealer.seal() if step == "seal" else worker.sealer.merge())
+                continue
+            name, simhash = step
+            answer, wanted = await worker.index.near_text(simhash, name, limit), firsts.near(simhash, name)
+            assert answer in wanted if wanted else answer is None
     finally:
         await engine.close()
 
@@ -128,20 +123,55 @@ async def test_a_sealed_first_payload_stays_first(both: SealedIndex) -> None:
 
 
 async def test_an_end_of_a_text_while_it_is_sealed_is_kept(both: SealedIndex, valkey: Redis) -> None:
-    """A page may become a copy between the list of a run and the moment in which the engine loses its entries."""
+    """A page may become a copy after its text was read for a run, and before the run is in the list."""
     assert await both.index.near_text(0xFF, "a", 3) is None
     assert await both.index.near_text(0xFF << 32, "b", 3) is None
     replace = both.sealed.replace
 
-    async def replace_and_refetch(before: bytes, after: object) -> bool:
-        replaced = await replace(before, after)  # type: ignore[arg-type]
+    async def refetch_and_replace(before: bytes, after: RunList) -> bool:
         assert await both.index.near_text(0xFF << 32, "a", 3) == "b"
-        return replaced
+        return await replace(before, after)
 
-    both.sealed.replace = replace_and_refetch  # type: ignore[method-assign]
+    both.sealed.replace = refetch_and_replace  # type: ignore[method-assign]
     await both.sealer.seal()
     assert await both.index.near_text(0xFF, "c", 3) is None
     assert await both.index.near_text(0xFE << 32, "d", 3) == "b"
+
+
+async def test_runs_are_sealed_while_large_ones_are_merged(
+    both: SealedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "LARGE", 1)
+    for number in range(2):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    replace, sealed_meanwhile = both.sealed.replace, False
+
+    async def replace_late(before: bytes, after: RunList) -> bool:
+        nonlocal sealed_meanwhile
+        if not sealed_meanwhile:
+            sealed_meanwhile = True
+            assert await both.index.near_text(0xFFFF << 32, "u2", 3) is None
+            await both.sealer.seal()
+        return await replace(before, after)
+
+    both.sealed.replace = replace_late  # type: ignore[method-assign]
+    assert await both.sealer.work_on_large()
+    for number in range(3):
+        assert await both.index.near_text(0xFFFE << 16 * number, "copy", 3) == f"u{number}"
+    assert not await both.sealer.work_on_large()
+    listed, _ = await both.sealed.listed()
+    assert len(listed.unused) >= 2
+
+
+async def test_a_worker_that_stops_interrupts_a_merge(both: SealedIndex, tmp_path: Path) -> None:
+    for number in range(2):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    await both.sealer.stop()
+    with pytest.raises(StoreError, match="interrupted"):
+        await both.sealer.merge()
+    assert await both.index.near_text(0xFFFE, "copy", 3) == "u0"
 
 
 async def test_merged_runs_are_kept_for_older_checkpoints(both: SealedIndex, tmp_path: Path) -> None:
@@ -179,44 +209,61 @@ async def test_a_missing_run_loses_only_its_own_copies(
 
 
 _KILLED = """
-import asyncio, sys
+import asyncio, os, random, signal, sys
 from pathlib import Path
 from tests.frontier.test_sealed_duplicates import SealedIndex, Engine, Keys
 
-async def main(url, folder):
+async def main(url, folder, point):
     worker = SealedIndex(Engine(url), Keys("killed", 1), Path(folder))
-    chance = __import__("random").Random(5)
-    for number in range(100_000):
+    chance = random.Random(5)
+    sealer, calls = worker.sealer, 0
+    owner, name = {"list": (worker.sealed, "replace"), "drop": (sealer, "_drop"), "blocks": (sealer, "_unindex")}[
+        point.partition(" ")[2]
+    ]
+    real = getattr(owner, name)
+
+    async def killed(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls < 3:
+            return await real(*arguments)
+        if point.startswith("after"):
+            await real(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, killed)
+    for number in range(400):
         simhash = chance.getrandbits(64)
         assert await worker.index.near_text(simhash, f"u{number}", 3) is None
         print(simhash, f"u{number}", flush=True)
         if number % 40 == 39:
-            await worker.sealer.seal()
-            await worker.sealer.merge()
+            await sealer.seal()
+            await sealer.merge()
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("seconds", [1.0, 1.7])
+@pytest.mark.parametrize(
+    "point", ["before list", "after list", "before drop", "before blocks", "after blocks"]
+)
 async def test_a_kill_loses_no_text(
-    engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path, seconds: float
+    engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path, point: str
 ) -> None:
-    """The process adds texts, seals and merges all the time, and is killed at any point, twice."""
-    lines: list[str] = []
+    """A process that adds texts, seals and merges is killed between two steps; another one goes on."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _KILLED, redis_url, str(tmp_path)), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", _KILLED, redis_url, str(tmp_path), point), stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
-    ends = None
-    while ends is None or time.monotonic() < ends:
-        lines.append((await asyncio.wait_for(process.stdout.readline(), 60)).decode())
-        ends = ends or time.monotonic() + seconds
-    os.kill(process.pid, signal.SIGKILL)
-    lines += (await process.stdout.read()).decode().splitlines()[:-1]
-    await process.wait()
-    worker = SealedIndex(engine_at(redis_url), Keys("killed", 1), tmp_path)
-    for number, line in enumerate(lines):
-        simhash, url = line.split()
-        assert await worker.index.near_text(flipped(int(simhash), number % 64), "copy", 3) == url
-    assert len(lines) > 40
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == -signal.SIGKILL
+    worker, lines = (
+        SealedIndex(engine_at(redis_url), Keys("killed", 1), tmp_path),
+        output.decode().splitlines(),
+    )
+    assert len(lines) >= 80
+    for _ in range(2):
+        for number, line in enumerate(lines):
+            simhash, url = line.split()
+            assert await worker.index.near_text(flipped(int(simhash), number % 64), "copy", 3) == url
+        await worker.sealer.seal()
+        await worker.sealer.merge()

@@ -175,7 +175,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       left:<message>               SET   URLs of a message of the live lane that are not finished, by number; expiring
       runs                         STR   the sealed runs of the index of duplicates, as JSON (webcrawl.stores.sealed)
       outdated                     SET   hashes of URLs, 8 bytes each, whose texts in these runs no longer count
-      sealing                      STR   the worker that seals or merges runs, expiring
+      sealing, merging             STR   the worker that seals, and the one that merges large runs; expiring
       seeds                        SET   "hostname port" of hosts that an operator named
       seed_addresses               HASH  the same -> the inner addresses in its first answer, separated by spaces
       scope                        SET   scope keys that seeds and redirected seeds opened

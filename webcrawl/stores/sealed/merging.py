@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from webcrawl.errors import StoreError
+from webcrawl.stores.objects.store import never
 from webcrawl.stores.sealed.runs import DIGEST, SealedRun, SortedTexts, url_number, write_run
-from webcrawl.stores.sealed.tables import MOST, Numbers
+from webcrawl.stores.sealed.tables import Numbers
+
+T = TypeVar("T")
 
 _LINES_AT_ONCE = 1 << 17
 GROWTH = 8
@@ -23,28 +28,39 @@ def to_merge(sizes: Sequence[int]) -> int:
     """
     newer, merged = 0, 0
     for number, size in enumerate(reversed(sizes), 1):
-        if newer + size >= MOST:
-            break
         if newer and newer * GROWTH > size:
             merged = number
         newer += size
     return merged
 
 
-def merge_runs(runs: Sequence[SealedRun], folder: Path, *, is_oldest: bool) -> None:
+def merge_runs(
+    runs: Sequence[SealedRun],
+    folder: Path,
+    *,
+    is_oldest: bool,
+    interrupted: Callable[[], bool] = never,
+) -> None:
     """Writes the files of a run with the entries of `runs`, the oldest first, which must follow each other.
 
-    `is_oldest`: there is no older run, so no text of one is outdated.
+    `is_oldest`: there is no older run, so no text of one is outdated. Raises StoreError when `interrupted` is True.
     """
     texts, payloads = sum(run.texts for run in runs), sum(run.payloads for run in runs)
     outdated = np.unique(np.concatenate([run.superseded for run in runs]))
     write_run(
         folder,
-        _merged_texts(runs, _bounds(texts)),
-        _merged_payloads(runs, _bounds(payloads)),
+        _until(interrupted, _merged_texts(runs, _bounds(texts))),
+        _until(interrupted, _merged_payloads(runs, _bounds(payloads))),
         (texts, payloads),
         outdated[:0] if is_oldest else outdated,
     )
+
+
+def _until(interrupted: Callable[[], bool], parts: Iterable[T]) -> Iterator[T]:
+    for part in parts:
+        if interrupted():
+            raise StoreError("a merge of sealed runs was interrupted")
+        yield part
 
 
 def _bounds(entries: int) -> Numbers:

@@ -33,6 +33,10 @@ READ_SECONDS = 5.0
 are in the list, so no worker misses them in both."""
 
 
+ListedRun = tuple[str, int, int]
+"""The name of a run, and its numbers of texts and payloads."""
+
+
 @dataclass(slots=True)
 class RunList:
     """The runs of a crawl, the oldest first, with their numbers of entries; and the runs that are not used any more.
@@ -41,7 +45,7 @@ class RunList:
     """
 
     folder: str = ""
-    runs: list[tuple[str, int, int]] = field(default_factory=list)
+    runs: list[ListedRun] = field(default_factory=list)
     unused: list[tuple[str, float]] = field(default_factory=list)
 
     @classmethod
@@ -52,6 +56,20 @@ class RunList:
         value: dict[str, Any] = json.loads(text)
         runs = [(name, texts, payloads) for name, texts, payloads in value["runs"]]
         return cls(value["folder"], runs, [(name, since) for name, since in value["unused"]])
+
+    def put(self, run: ListedRun, replaced: Sequence[ListedRun], now: float) -> bool:
+        """Puts a run in the place of `replaced`, or as the newest; returns False if these are not all in the list."""
+        if not replaced:
+            self.runs.append(run)
+            return True
+        if replaced[0] not in self.runs:
+            return False
+        at = self.runs.index(replaced[0])
+        if self.runs[at : at + len(replaced)] != list(replaced):
+            return False
+        self.runs[at : at + len(replaced)] = [run]
+        self.unused += [(name, now) for name, _, _ in replaced]
+        return True
 
     def encoded(self) -> bytes:
         return json.dumps({"folder": self.folder, "runs": self.runs, "unused": self.unused}).encode()

@@ -33,7 +33,7 @@ import xxhash
 from zlib_ng import zlib_ng
 
 from webcrawl.errors import StoreError
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, never
 from webcrawl.stores.sealed.tables import (
     MOST_LOWER,
     Numbers,
@@ -95,8 +95,8 @@ class _NamesWriter:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self._file = (folder / f"{kind}_names").open("wb")
-        self._blocks = folder / f"{kind}_blocks"
-        self._offsets = [0]
+        self._offsets = (folder / f"{kind}_blocks").open("wb")
+        self._size = 0
         self._lines: list[bytes] = []
 
     def add(self, lines: Sequence[bytes]) -> None:
@@ -109,13 +109,15 @@ class _NamesWriter:
     def _write(self, lines: Sequence[bytes]) -> None:
         block = zlib_ng.compress(b"\n".join(lines), _COMPRESSION)
         self._file.write(block)
-        self._offsets.append(self._offsets[-1] + len(block))
+        self._offsets.write(self._size.to_bytes(8, "little"))
+        self._size += len(block)
 
     def close(self) -> None:
         if self._lines:
             self._write(self._lines)
         self._file.close()
-        self._blocks.write_bytes(np.array(self._offsets, "<u8").tobytes())
+        self._offsets.write(self._size.to_bytes(8, "little"))
+        self._offsets.close()
 
 
 def write_run(
@@ -178,10 +180,13 @@ def write_settled(
     )
 
 
-def store_run(store: ObjectStore, name: str, folder: Path) -> None:
-    """Stores the files that `write_run` wrote; "run.json" comes last, so a run that has it is complete."""
+def store_run(store: ObjectStore, name: str, folder: Path, interrupted: Callable[[], bool] = never) -> None:
+    """Stores the files that `write_run` wrote; "run.json" comes last, so a run that has it is complete.
+
+    Raises StoreError once `interrupted` returns True.
+    """
     for file in (*CACHED, *_OTHERS, "run.json"):
-        store.put_file(f"{name}/{file}", folder / file)
+        store.put_file(f"{name}/{file}", folder / file, interrupted)
 
 
 def _copy(store: ObjectStore, name: str, folder: Path) -> Path:

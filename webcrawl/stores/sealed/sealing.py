@@ -11,11 +11,13 @@ import asyncio
 import logging
 import random
 import tempfile
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import xxhash
 
@@ -25,7 +27,10 @@ from webcrawl.engine.keys import SUM_BUCKETS, Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import StoreError
-from webcrawl.stores.sealed.run_list import READ_SECONDS, RunList, SealedDuplicates
+from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates
+
+if TYPE_CHECKING:
+    from webcrawl.stores.sealed.runs import SealedRun
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +39,9 @@ Entries = dict[str, dict[bytes, bytes]]
 
 KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which a merged run is kept, because a checkpoint may refer to it."""
+LARGE = 100_000_000
+"""The entries from which on a run is merged beside sealing, because it takes minutes or hours."""
+_ATTEMPTS = 20
 _ENTRIES_OF_A_RUN = 250_000
 _BUCKETS_AT_ONCE = 512
 _SAMPLE = 256
@@ -66,60 +74,76 @@ class Sealer:
         self._settled_seconds = settled_seconds
         self._grace_seconds = grace_seconds
         self._name = uuid.uuid4().hex[:16]
-        self._serving: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopping = threading.Event()
 
     def start(self) -> None:
-        """Starts a task that seals and merges when there is enough."""
+        """Starts tasks that seal and merge when there is enough."""
         if self._most:
-            self._serving = asyncio.create_task(self._serve())
+            self._tasks = [asyncio.create_task(self._serve(work)) for work in (self.work, self.work_on_large)]
 
     async def stop(self) -> None:
-        """Stops the task; another worker, or this one later, begins its unfinished work again."""
-        while self._serving is not None and not self._serving.done():
+        """Stops the tasks; another worker, or this one later, begins their unfinished work again."""
+        self._is_stopping.set()
+        while running := [task for task in self._tasks if not task.done()]:
             # repeated, because the engine's client may swallow a cancellation
-            self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=0.1)
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.1)
 
-    async def _serve(self) -> None:
+    async def _serve(self, work: Callable[[], Awaitable[bool]]) -> None:
         while True:
             await asyncio.sleep(_POLL_SECONDS * random.uniform(0.5, 1.0))
             try:
-                await self.work()
+                await work()
             except UNAVAILABLE:
                 continue  # the worker's loop logs the error
             except StoreError as error:
-                logger.warning("The index of duplicates stays in memory (%s).", error)
+                logger.warning("The index of duplicates is not sealed or merged now (%s).", error)
             except Exception:
                 logger.exception("Sealing the index of duplicates failed; trying again.")
 
     async def work(self) -> bool:
         """Seals and merges if there is enough to do and no other worker does it; returns whether it did."""
-        if not self._most or await self.entries() <= self._most or not await self._lock():
+        if not self._most or await self.entries() <= self._most:
             return False
-        renewing = asyncio.create_task(self._renew())
+        async with self._only("sealing") as is_mine:
+            if is_mine:
+                await self.seal()
+                await self.merge()
+                await self.delete_unused()
+            return is_mine
+
+    async def work_on_large(self) -> bool:
+        """Merges large runs, which may take hours, beside `work`; returns whether it did."""
+        listed, _ = await self._sealed.listed()
+        if not _chosen(listed, large=True):
+            return False
+        async with self._only("merging") as is_mine:
+            if is_mine:
+                await self.merge(large=True)
+            return is_mine
+
+    @asynccontextmanager
+    async def _only(self, lock: str) -> AsyncIterator[bool]:
+        """Holds a lock, which expires if this process dies; yields False if another worker has it."""
+        key = self._keys.own(lock)
+        if not await self._engine.change(key, "SET", self._name, "NX", "EX", _LOCK_SECONDS):
+            yield False
+            return
+        renewing = asyncio.create_task(self._renew(key))
         try:
-            await self.seal()
-            await self.merge()
-            await self.delete_unused()
+            yield True
         finally:
             renewing.cancel()
             with suppress(*UNAVAILABLE):
-                await self._engine.change(self._lock_key, "DEL")
-        return True
+                await self._engine.change(key, "DEL")
 
-    @property
-    def _lock_key(self) -> str:
-        return self._keys.own("sealing")
-
-    async def _lock(self) -> bool:
-        reply = await self._engine.change(self._lock_key, "SET", self._name, "NX", "EX", _LOCK_SECONDS)
-        return bool(reply)
-
-    async def _renew(self) -> None:
+    async def _renew(self, key: str) -> None:
         while True:
             await asyncio.sleep(_LOCK_SECONDS / 4)
             with suppress(*UNAVAILABLE):
-                await self._engine.change(self._lock_key, "SET", self._name, "XX", "EX", _LOCK_SECONDS)
+                await self._engine.change(key, "SET", self._name, "XX", "EX", _LOCK_SECONDS)
 
     @property
     def _buckets(self) -> int:
@@ -192,63 +216,53 @@ class Sealer:
     async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes], ended: Sequence[int]) -> None:
         from webcrawl.stores.sealed.runs import write_settled
 
-        listed, before = await self._sealed.listed()
+        listed, _ = await self._sealed.listed()
         runs = await self._sealed.open([name for name, _, _ in listed.runs])
 
         def write(folder: Path) -> None:
             write_settled(folder, texts, payloads, ended, runs)
 
-        await self._store(listed, before, write, (len(texts), len(payloads)), replaced=0)
+        await self._store(write, (len(texts), len(payloads)), replaced=[])
 
-    async def merge(self) -> None:
-        """Merges runs until each is much larger than all newer ones."""
-        from webcrawl.stores.sealed.merging import merge_runs, to_merge
+    async def merge(self, *, large: bool = False) -> None:
+        """Merges small runs, or large ones, until each is much larger than all newer ones."""
+        from webcrawl.stores.sealed.merging import merge_runs
 
-        while True:
-            listed, before = await self._sealed.listed()
-            newest = to_merge([texts + payloads for _, texts, payloads in listed.runs])
-            if not newest:
-                return
-            chosen = listed.runs[-newest:]
+        while chosen := _chosen(listed := (await self._sealed.listed())[0], large=large):
             runs = await self._sealed.open([name for name, _, _ in chosen])
+            is_oldest = chosen[0] == listed.runs[0]
+
+            def write(folder: Path, runs: Sequence[SealedRun] = runs, is_oldest: bool = is_oldest) -> None:
+                merge_runs(runs, folder, is_oldest=is_oldest, interrupted=self._is_stopping.is_set)
+
             sizes = sum(texts for _, texts, _ in chosen), sum(payloads for _, _, payloads in chosen)
-            is_oldest = newest == len(listed.runs)
-            await self._store(
-                listed,
-                before,
-                lambda folder, runs=runs, is_oldest=is_oldest: merge_runs(runs, folder, is_oldest=is_oldest),  # type: ignore[misc]
-                sizes,
-                replaced=newest,
-            )
+            await self._store(write, sizes, replaced=chosen)
 
     async def _store(
-        self,
-        listed: RunList,
-        before: bytes,
-        write: Callable[[Path], None],
-        sizes: tuple[int, int],
-        *,
-        replaced: int,
+        self, write: Callable[[Path], None], sizes: tuple[int, int], *, replaced: Sequence[ListedRun]
     ) -> None:
-        """Writes a run, stores it, and puts it into the list instead of the newest `replaced` runs."""
-        store = await self._sealed.store()
+        """Writes a run, stores it, and puts it into the list instead of `replaced`, or as the newest."""
+        from webcrawl.stores.sealed.runs import store_run
+
+        store, listed = await self._sealed.store(), (await self._sealed.listed())[0]
         folder = listed.folder or f"duplicates-{self._keys.crawl}-{uuid.uuid4().hex[:8]}"
         name = f"{folder}/{uuid.uuid4().hex[:16]}"
-
-        from webcrawl.stores.sealed.runs import store_run
 
         def make() -> None:
             with tempfile.TemporaryDirectory(prefix="webcrawl-") as workspace:
                 write(Path(workspace))
-                store_run(store, name, Path(workspace))
+                store_run(store, name, Path(workspace), self._is_stopping.is_set)
 
         await asyncio.to_thread(make)
-        kept = listed.runs[: len(listed.runs) - replaced]
-        unused = [(old, time.time()) for old, _, _ in listed.runs[len(kept) :]]
-        after = RunList(folder, [*kept, (name, *sizes)], [*listed.unused, *unused])
-        if not await self._sealed.replace(before, after):
-            await asyncio.to_thread(store.delete_folder, name)
-            raise StoreError("another worker has changed the list of sealed runs")
+        for _ in range(_ATTEMPTS):
+            listed, before = await self._sealed.listed()
+            if not listed.put((name, *sizes), replaced, time.time()):
+                break
+            listed.folder = listed.folder or folder
+            if await self._sealed.replace(before, listed):
+                return
+        await asyncio.to_thread(store.delete_folder, name)
+        raise StoreError("another worker has changed the list of sealed runs")
 
     async def delete_unused(self, kept_seconds: float = KEPT_SECONDS) -> None:
         """Deletes runs that were merged some time ago. Those of another crawl, from which this was restored, stay."""
@@ -304,6 +318,17 @@ class Sealer:
         ]
         for batch in _batches(calls):
             await self._engine.run_all(batch)
+
+
+def _chosen(listed: RunList, *, large: bool) -> Sequence[ListedRun]:
+    """Returns the runs to merge next among the large ones, or among the small ones, which are newer."""
+    from webcrawl.stores.sealed.merging import to_merge
+
+    sizes = [texts + payloads for _, texts, payloads in listed.runs]
+    first_small = max((number for number, size in enumerate(sizes, 1) if size >= LARGE), default=0)
+    part = slice(0, first_small) if large else slice(first_small, None)
+    newest = to_merge(sizes[part])
+    return listed.runs[part][-newest:] if newest else []
 
 
 def _batches(calls: Sequence[Call], size: int = 500) -> Iterator[Sequence[Call]]:

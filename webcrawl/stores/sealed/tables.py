@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,6 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
-MOST = 1 << 32
-"""The directory has positions of 32 bits, so a table has fewer numbers than this."""
 MOST_LOWER = 57
 """The most lower bits: with up to 7 bits before them, they are in 8 bytes."""
 _AT_ONCE = 1 << 18
@@ -41,8 +40,6 @@ class TableShape:
 
         A part of the directory has 12 to 24 numbers, or 48 to 96 if bits are dropped.
         """
-        if count >= MOST:
-            raise ValueError(f"{count} numbers: a table takes fewer than {MOST}")
         # a smaller part would make the directory larger than what it saves; directories are what stays in memory
         part = 12 if most_lower == MOST_LOWER else 48
         upper = min(28, max(64 - MOST_LOWER, (count // part).bit_length() - 1))
@@ -51,6 +48,11 @@ class TableShape:
     @property
     def dropped(self) -> int:
         return 64 - self.upper - self.lower
+
+    @property
+    def position(self) -> np.dtype[Any]:
+        """The type of the positions in the directory."""
+        return np.dtype("<u4" if self.count < 1 << 32 else "<u8")
 
     @property
     def packed_bytes(self) -> int:
@@ -91,11 +93,12 @@ class TableWriter:
             rest[: len(self._left)] = self._left
             self._file.write(packed(rest, self._shape.lower))
         self._file.write(bytes(_PADDING))
-        directory = np.zeros(len(self._counts) + 1, "<u4")
+        shape = TableShape(self._count, self._shape.upper, self._shape.lower)
+        directory = np.zeros(len(self._counts) + 1, shape.position)
         np.cumsum(self._counts, out=directory[1:])
         self._file.write(directory.tobytes())
         self._file.close()
-        return TableShape(self._count, self._shape.upper, self._shape.lower)
+        return shape
 
 
 def packed(lower: Numbers, width: int) -> bytes:
@@ -115,12 +118,12 @@ class SortedTable:
     def __init__(self, path: Path, shape: TableShape) -> None:
         self.shape = shape
         content = np.memmap(path, np.uint8, "r")
-        size = shape.packed_bytes + 4 * ((1 << shape.upper) + 1)
+        size = shape.packed_bytes + shape.position.itemsize * ((1 << shape.upper) + 1)
         if len(content) != size:
             raise ValueError(f"{path} has {len(content)} bytes instead of {size}")
         # each byte begins a number of 8 bytes, so that one look-up reads any bits
         self._words: Numbers = np.ndarray(shape.packed_bytes - 7, "<u8", content, strides=(1,))
-        self._directory = np.ndarray((1 << shape.upper) + 1, "<u4", content, shape.packed_bytes)
+        self._directory = np.ndarray((1 << shape.upper) + 1, shape.position, content, shape.packed_bytes)
 
     def __len__(self) -> int:
         return self.shape.count

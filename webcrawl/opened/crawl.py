@@ -152,7 +152,8 @@ class OpenedCrawl:
         url = make_url(self.stores.metadata)
         if url.get_backend_name() == "sqlite" and not (url.database and Path(url.database).exists()):
             return None
-        return Metadata.to_read(self.stores.metadata, history=self.stores.history)
+        stores = self.stores
+        return Metadata.to_read(stores.metadata, history=stores.history, partitions=stores.partitions)
 
     async def due_pages(self) -> DuePages | None:
         """The plan of a crawl with RECRAWL, to be closed; None for another crawl, and without the metadata database."""

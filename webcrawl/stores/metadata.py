@@ -92,9 +92,9 @@ class Metadata(SchemaTables):
         self._weights = weights_statement(column, self.database.dialect) if column else None
 
     @classmethod
-    def to_read(cls, uri: str, *, history: int = 30) -> Self:
+    def to_read(cls, uri: str, *, history: int = 30, partitions: int = 0) -> Self:
         """Returns the tables for reading only, also in a SQLite file that this process may not write."""
-        return cls(uri, history=history, read_only=is_read_only(uri))
+        return cls(uri, history=history, read_only=is_read_only(uri), partitions=partitions)
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Stores rows of pages (`Page.row()`) in one transaction. Replaces the row of a known URL; counts the fetch.

@@ -20,6 +20,7 @@ from webcrawl.crawler.report.displays import plain_line
 from webcrawl.crawler.report.live_panel import panel
 from webcrawl.demo import FIRST_PORT, demo_settings, demo_web
 from webcrawl.documents.values import size
+from webcrawl.frontier.checkpoint.periodic import CheckpointState
 from webcrawl.frontier.figures import CrawlFigures
 
 
@@ -33,7 +34,8 @@ class Demo:
     @property
     def figures(self) -> CrawlFigures:
         names = [field.name for field in fields(CrawlFigures)]
-        return CrawlFigures(**{name: self.result.summary[name] for name in names})
+        values = {name: self.result.summary[name] for name in names}
+        return CrawlFigures(**values | {"checkpoint": CheckpointState(**values["checkpoint"])})
 
     def command(self, *words: str) -> str:
         """What a command prints."""
@@ -45,6 +47,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder = tmp_path_factory.mktemp("demo")
     with demo_web(FIRST_PORT + 600) as seeds:
         settings: dict[str, Any] = {**demo_settings(), "DOWNLOAD_DELAY": 0.01, "PROGRESS": "plain"}
+        settings["CHECKPOINT_EVERY"] = 0.5
         crawl = Crawl.start("broad", seeds, folder=folder, data_dir=folder / "data", **settings)
         yield Demo(seeds, crawl.wait())
 
@@ -159,6 +162,7 @@ def test_the_dashboard_shows_them(demo: Demo, start_dashboard: Callable[..., Das
     assert by_type.get("").strip() == str(now.types["text/html"]["pages"])
     text = " ".join(page.css("main ::text").getall())
     assert f"{now.archived} exchanges archived" in text and f"{now.stored} rows written" in text
+    assert now.checkpoint is not None and now.checkpoint.at and now.checkpoint.uri in text
 
 
 def test_the_json_of_commands_keeps_its_names(demo: Demo) -> None:

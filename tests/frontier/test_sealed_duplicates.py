@@ -38,10 +38,9 @@ def sha1(url: str) -> bytes:
 class SealedIndex:
     """A worker's index of duplicates whose older part is sealed when a test wants it."""
 
-    def __init__(self, engine: Engine, keys: Keys, folder: Path, distance: int = 3) -> None:
-        self.sealed = SealedDuplicates(
-            engine, keys, (folder / "store").as_uri(), OBJECT_STORES, folder / "copies", read_seconds=0
-        )
+    def __init__(self, engine: Engine, keys: Keys, folder: Path, distance: int = 3, uri: str = "") -> None:
+        uri = uri or (folder / "store").as_uri()
+        self.sealed = SealedDuplicates(engine, keys, uri, OBJECT_STORES, folder / "copies", read_seconds=0)
         self.index = DuplicateIndex(engine, keys, self.sealed)
         self.sealer = Sealer(
             engine, keys, self.sealed, most=1, distance=distance, settled_seconds=0, grace_seconds=0

@@ -14,7 +14,7 @@ from webcrawl.stores.reread_rows import READ_FIELDS, ComparedText, RereadRows, s
 from webcrawl.stores.selection import of_type
 
 A, B, C, D, E = (f"https://example.org/{name}" for name in "abcde")
-PLACE = {"crawl": "news", "status": 200, "warc_file": "f", "warc_length": 9}
+PLACE = {"crawl": "news", "status": 200, "digest": "sha1:A", "warc_file": "f", "warc_length": 9}
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ GROUP = SettingGroup(
         "running crawl; 0 writes none. They are in `checkpoints/` below `STORE_URI`, or in `DATA_DIR/checkpoints`, in "
         "a folder for each crawl and time. The latest three are kept.",
         values=Seconds(),
-        example="6h",
+        example=21_600.0,
     ),
     Setting(
         "REDIS_URL",

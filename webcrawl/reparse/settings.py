@@ -9,7 +9,7 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
-from webcrawl.config import read
+from webcrawl.config import parts, read
 from webcrawl.crawler.safeguards import SAFEGUARDS
 from webcrawl.errors import ConfigurationError
 
@@ -42,16 +42,11 @@ _READING = frozenset(
     )
 )
 """The middlewares for responses, beside which a project's middlewares stay."""
-_EXTENSIONS = tuple(
-    f"webcrawl.crawler.{name}"
-    for name in (
-        "alarms.Alarms",
-        "metrics_port.MetricsPort",
-        "progress.Progress",
-        "summary.Summary",
-        "trace_export.TraceExport",
-    )
-)
+_WITHOUT_FETCHES = ("webcrawl.crawler.report.logs.LogFile",)
+"""The project's extensions that a reparse has too; the others report fetches, or look after them."""
+_EXTENSIONS = [
+    path for path in parts.EXTENSIONS if path.startswith("webcrawl.") and path not in _WITHOUT_FETCHES
+]
 _VALUES: Mapping[str, object] = {
     "SCHEDULER": "webcrawl.reparse.scheduler.ArchiveScheduler",
     "DOWNLOADER": "webcrawl.reparse.downloader.ArchiveDownloader",
@@ -59,7 +54,6 @@ _VALUES: Mapping[str, object] = {
     "CRAWL_WITHOUT": ",".join(SAFEGUARDS),
     "RENDER": "",
     "PROXIES": "",
-    "CHECKPOINT_EVERY": 0.0,
 }
 
 

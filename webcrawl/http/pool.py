@@ -61,8 +61,11 @@ class Pool:
         make_context: Callable[[], ssl.SSLContext],
         bind: Bind = lambda host, address: None,
         proxy_resolve: Resolve | None = None,
+        unconfirmed_seconds: float = 0.0,
     ) -> None:
+        """`unconfirmed_seconds`: how long the system sends a request again that no server confirms; 0: as it is set."""
         self.further = 0
+        self._unconfirmed_ms = int(1000 * unconfirmed_seconds)
         self._resolve = resolve
         self._proxy_resolve = proxy_resolve or resolve
         self._make_context = make_context
@@ -250,6 +253,8 @@ class Pool:
             if local is not None:
                 opened.bind(local)
             await asyncio.get_running_loop().sock_connect(opened, (address, port))
+            if self._unconfirmed_ms and hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._unconfirmed_ms)
         except BaseException:
             opened.close()
             raise

@@ -44,6 +44,9 @@ _NO_IMPERSONATION = (
 )
 
 _AT_ONCE = nullcontext()
+_OF_LEASE, _LEAST_UNCONFIRMED = 0.2, 0.5
+"""The share of a lease, and the least seconds, for which the system sends a request again. The last request is sent
+after 0.8 of a lease: after a cut of the network, none arrives when another worker may ask the host."""
 _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
 
 
@@ -101,6 +104,7 @@ class HTTPDownloadHandler(SessionComponent):
             lambda: context,
             session.local_addresses.of,
             self._addresses_of_proxy,
+            unconfirmed_seconds=max(_LEAST_UNCONFIRMED, _OF_LEASE * session.config.lease_seconds),
         )
         self._receiver = BodyReceiver(crawler, session)
         self._rendered = RenderedPages(crawler, session)

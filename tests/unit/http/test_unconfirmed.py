@@ -1,0 +1,34 @@
+"""Connections whose servers confirm nothing are given up in time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+import pytest
+
+from webcrawl.http.pool import Pool, Way
+from webcrawl.http.requests import Origin
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such option")
+@pytest.mark.parametrize(("seconds", "ms"), [(0.0, 0), (0.8, 800), (12.0, 12_000)])
+def test_the_system_does_not_send_again_after_the_limit(seconds: float, ms: int) -> None:
+    assert asyncio.run(_user_timeout(seconds)) == ms
+
+
+async def _user_timeout(seconds: float) -> int:
+    async def resolve(host: str, port: int) -> list[str]:
+        return [host]
+
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    pool = Pool(resolve, ssl.create_default_context, unconfirmed_seconds=seconds)
+    try:
+        connection = await pool.take(Way(Origin("http", "127.0.0.1", server.sockets[0].getsockname()[1])))
+        assert connection.transport is not None
+        opened = connection.transport.get_extra_info("socket")
+        return int(opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+    finally:
+        await pool.close()
+        server.close()

@@ -99,39 +99,14 @@ class PowerLawWeb:
             following[best] += 1
         return np.concatenate(caught)[:fetches]
 
-    def by_links(self, fetches: int, window: int, seeds: int) -> Reals:
-        """The importance of pages in the order of the links to them so far (Cho, Garcia-Molina and Page, WWW 1998).
-
-        In each step, `window` hosts give the page that has most links from pages that were fetched before. The first
-        pages of the `seeds` most popular hosts are known at first.
-        """
-        firsts = np.cumsum(self.sizes) - self.sizes
-        counts, caught = np.zeros(self.urls, np.int64), list[Reals]()
-        counts[firsts[:seeds]] = 1
-        fetched = np.zeros(self.urls, bool)
-        while fetches > sum(map(len, caught)):
-            known = np.flatnonzero((counts > 0) & ~fetched)
-            if not len(known):
-                break
-            known = known[np.argsort(-counts[known], kind="stable")]
-            hosts = np.searchsorted(firsts, known, side="right") - 1
-            _, first = np.unique(hosts, return_index=True)
-            chosen = np.sort(first)[:window]
-            host, page = hosts[chosen], known[chosen] - firsts[hosts[chosen]]
-            caught.append(self.importance(host, page))
-            fetched[known[chosen]] = True
-            targets, pages, _ = self._targets(host, page)
-            np.add.at(counts, firsts[targets] + pages, 1)
-        return np.concatenate(caught)[:fetches]
-
     def links(self, hosts: Numbers, pages: Numbers) -> list[list[str]]:
         """The links of each page, as URLs."""
-        to_host, to_page, degrees = self._targets(hosts, pages)
+        to_host, to_page, degrees = self.targets(hosts, pages)
         urls = [url_of(*pair) for pair in zip(to_host.tolist(), to_page.tolist(), strict=True)]
         ends = np.cumsum(degrees).tolist()
         return [urls[end - degree : end] for end, degree in zip(ends, degrees.tolist(), strict=True)]
 
-    def _targets(self, hosts: Numbers, pages: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def targets(self, hosts: Numbers, pages: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """The host and the page of each link of these pages, one page after the other, and the links of each page."""
         bits = mixed(self._seed, hosts, pages)
         degrees = np.minimum(MOST_LINKS, DEGREE * share(bits) ** (-1 / DEGREE_EXPONENT)).astype(np.int64)

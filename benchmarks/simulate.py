@@ -4,7 +4,7 @@
 
 `size` queues all pages of a web and fetches some of them: memory and disk for a URL and a host, processor time, hosts
 due and late, and the skew between shards. `order` begins with a few seeds and crawls a smaller web by its links, until
-a fifth of it is fetched: the share of all importance that was caught, beside the best order and one without importance.
+is fetched: the share of all importance that was caught, beside other orders and a crawl without importance.
 With the defaults it takes ten minutes, 2 GB of memory and 3 GB of disk.
 """
 
@@ -22,6 +22,7 @@ import uvloop
 
 from benchmarks.command import command_line, table, write_figures
 from benchmarks.power_law_web import Numbers, PowerLawWeb, url_of
+from benchmarks.reference_orders import KnownOrder
 from benchmarks.simulated_crawl import BEGIN, SLICE, SimulatedCrawl, simulated_crawl
 from webcrawl.frontier import Candidate
 from webcrawl.frontier.gauges import gauges
@@ -37,6 +38,13 @@ SEEDS = 100
 SHARES = (0.01, 0.05, 0.2)
 CURVE_POINTS = 100
 LOOKS = 10
+KNOWN_ORDERS: dict[str, Any] = {
+    "by links so far": {},
+    "by credit": {"credit": True},
+    "by levels of credit": {"credit": True, "step": 8},
+    "by levels, kept": {"credit": True, "step": 8, "kept": SLICE},
+}
+"""Orders without an engine, from one that could know most to one that knows what the crawl does."""
 _SHUFFLE = 0x9E3779B1
 Figures = dict[str, Any]
 
@@ -159,12 +167,16 @@ async def order(options: argparse.Namespace) -> Figures:
     curves = {
         "best": _curve(web.all_importance()[:fetches]),
         "best and polite": _curve(web.best_polite(fetches, options.order_window)),
-        "by links so far": _curve(web.by_links(fetches, options.order_window, SEEDS)),
+        **{
+            name: _curve(KnownOrder(web, options.order_window, SEEDS, **knows).importance(fetches))
+            for name, knows in KNOWN_ORDERS.items()
+        },
     }
     costs = {}
     for importance in options.orders:
+        settings = {**_settings(options), "shards": options.order_shards}
         async with simulated_crawl(
-            web, **_settings(options), importance=importance, window=options.order_window
+            web, **settings, importance=importance, window=options.order_window
         ) as crawl:
             await crawl.seed([url_of(host, 0) for host in range(min(SEEDS, web.hosts))])
             costs[importance] = await _fetch(crawl, fetches)
@@ -216,7 +228,8 @@ def options_of(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--window", type=int, default=1000, help="hosts that `size` leases at once")
     parser.add_argument("--order-window", type=int, default=200, help="hosts that `order` leases at once")
     parser.add_argument("--slice", type=int, default=SLICE, help="URLs for which a host keeps its place")
-    parser.add_argument("--shards", type=int, default=64, help="FRONTIER_SHARDS")
+    parser.add_argument("--shards", type=int, default=64, help="FRONTIER_SHARDS of `size`")
+    parser.add_argument("--order-shards", type=int, default=16, help="FRONTIER_SHARDS of `order`")
     parser.add_argument(
         "--primaries", type=int, default=1, help="more than 1: a cluster with as many replicas"
     )
@@ -237,8 +250,12 @@ def options_of(words: list[str] | None = None) -> argparse.Namespace:
         parser.error("numbers of hosts and pages, the window and the delay must be above 0")
     if options.urls < options.hosts or options.order_urls < options.order_hosts:
         parser.error("each host has a page: there must be as many URLs as hosts")
-    if options.primaries < 1 or options.primaries == 2 or options.shards < options.primaries:
-        parser.error("--primaries: 1, or 3 and more for a cluster, and at most --shards")
+    if (
+        options.primaries < 1
+        or options.primaries == 2
+        or min(options.shards, options.order_shards) < options.primaries
+    ):
+        parser.error("--primaries: 1, or 3 and more for a cluster, and at most --shards and --order-shards")
     return options
 
 

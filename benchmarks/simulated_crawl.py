@@ -38,7 +38,7 @@ from webcrawl.worker.page_credit import PageCredit
 from webcrawl.worker.trust import Trust
 
 SLICE = 10
-"""URLs of a lease: a host keeps its place for so many, as with the default settings."""
+"""URLs for which a host keeps its place, as in webcrawl.worker.leased_host."""
 TOGETHER = 250
 """Reports in a round trip."""
 SOONEST, LATEST, EVERY = 0.25, 5.0, 0.5
@@ -48,6 +48,15 @@ PAUSE = 0.75
 """The part of the delay after which a host is due, so that it is due at the next step, although calls take time."""
 BEGIN = 1_700_000_000.0
 _TERMS = (LinkDepth, PathDepth, Length, Parameters, Importance)
+
+
+@dataclass(slots=True)
+class Place:
+    """A leased host: its next URL, and the URLs that it gave in this lease."""
+
+    lease: Lease
+    url: LeasedURL | None
+    given: int = 0
 
 
 @dataclass(slots=True)
@@ -67,7 +76,7 @@ class SimulatedCrawl:
     began: float = field(default_factory=time.monotonic)
     cpu: float = 0.0
     """Processor time of the worker, without the web and the figures."""
-    leased: dict[str, tuple[Lease, list[LeasedURL]]] = field(default_factory=dict)
+    leased: dict[str, Place] = field(default_factory=dict)
     free_at: dict[str, float] = field(default_factory=dict)
     """When hosts that were released may be asked again."""
     late: list[float] = field(default_factory=list)
@@ -83,15 +92,16 @@ class SimulatedCrawl:
         await self.at.engine.change_all([Command(name, ("SET", name, f"{now} {ahead}")) for name in names])
 
     async def seed(self, urls: Sequence[str]) -> None:
-        """Adds URLs that no page links to."""
+        """Adds URLs that no page links to; Lambda's credit moves to their shards."""
         for url in urls:
             self.intake.add(Candidate(*split(url), self._canonical.fingerprint(url), level=3))
         await self._send()
+        await self._pay()
 
     async def step(self) -> int:
         """Lets each leased host fetch a page, and returns the number of pages. The clock moves on by the delay."""
         await self._counted(self._lease())
-        urls = [waiting.pop(0) for _, waiting in self.leased.values()]
+        urls = [place.url for place in self.leased.values() if place.url]
         if urls:
             numbers = [numbers_of(url.host, url.path) for url in urls]
             self.order += numbers
@@ -113,12 +123,12 @@ class SimulatedCrawl:
     async def _lease(self) -> None:
         await self.set_clock()
         room = self.window - len(self.leased)
-        leases = await self.frontier.lease(room - room // 4, self.slice, new=room // 4) if room else []
+        leases = await self.frontier.lease(room - room // 4, 1, new=room // 4) if room else []
         if left := room - len(leases):
-            leases += await self.frontier.lease(left, self.slice)
+            leases += await self.frontier.lease(left, 1)
         for lease in leases:
             self.intake.records.open(lease)
-            self.leased[lease.host] = lease, list(lease.urls)
+            self.leased[lease.host] = Place(lease, lease.urls[0])
             if (free_at := self.free_at.pop(lease.host, None)) is not None:
                 self.late.append(self.now - free_at)
 
@@ -158,24 +168,36 @@ class SimulatedCrawl:
         quiet = max(60.0, QUIET_SECONDS * (time.monotonic() - self.began) / max(1.0, self.now - BEGIN))
         reports = []
         for url in urls:
-            lease, waiting = self.leased[url.host]
+            place = self.leased[url.host]
+            place.url, place.given = None, place.given + 1
             links = self.intake.end(url.url, fetched=True)
-            done = Settlement(url.index, pages=1, bytes=30_000, links=links)
-            reports.append(
-                LeaseReport(lease, [done], pause=-1 if waiting else PAUSE * self.delay, quiet=quiet)
-            )
+            done = [Settlement(url.index, pages=1, bytes=30_000, links=links)]
+            if place.given >= self.slice:
+                reports.append(self._last(place, quiet, done))
+            else:  # for the best URL of the host: a worker takes better URLs before those leased ahead
+                reports.append(LeaseReport(place.lease, done, more=1))
+        await self._report(reports)
+        ended = [place for place in self.leased.values() if not place.url and place.given < self.slice]
+        await self._report([self._last(place, quiet) for place in ended])
+        for host in [host for host, place in self.leased.items() if not place.url]:
+            del self.leased[host]
+            self.intake.records.close(host)
+            self.free_at[host] = self.now + self.delay
+
+    def _last(self, place: Place, quiet: float, done: Sequence[Settlement] = ()) -> LeaseReport:
+        """A report that releases the host."""
+        return LeaseReport(place.lease, done, pause=PAUSE * self.delay, quiet=quiet)
+
+    async def _report(self, reports: Sequence[LeaseReport]) -> None:
         for start in range(0, len(reports), TOGETHER):
             await self.set_clock()
             await self.frontier.settle_all(reports[start : start + TOGETHER], self._settled)
-        for url in urls:
-            if not self.leased[url.host][1]:
-                del self.leased[url.host]
-                self.intake.records.close(url.host)
-                self.free_at[url.host] = self.now + self.delay
 
-    def _settled(self, report: LeaseReport, _: object, credits: Sequence[int]) -> None:
+    def _settled(self, report: LeaseReport, urls: Sequence[LeasedURL] | None, credits: Sequence[int]) -> None:
         if self.intake.credit:
             self.intake.credit.divide(report, credits)
+        if urls:
+            self.leased[report.lease.host].url = urls[0]
 
     async def _pay(self) -> None:
         shards = range(self.frontier.keys.shards)

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import simulate
 from benchmarks.power_law_web import PowerLawWeb, numbers_of, url_of
+from benchmarks.reference_orders import KnownOrder
 from benchmarks.simulated_crawl import BEGIN, simulated_crawl
 from webcrawl.urls.canonical import split
 
@@ -57,10 +58,29 @@ def test_the_best_polite_order_gets_a_page_of_a_host_at_a_time() -> None:
 
 
 def test_an_order_by_links_knows_less_than_the_best() -> None:
-    ours, best = WEB.by_links(400, 20, 5), WEB.best_polite(400, 20)
+    ours, best = KnownOrder(WEB, 20, 5).importance(400), WEB.best_polite(400, 20)
     assert len(ours) == 400 and ours.sum() < best.sum()
     # the chosen pages are more important than usual ones
     assert ours.sum() > 1.5 * 400 / WEB.urls
+
+
+def test_an_order_by_links_does_not_know_which_of_equal_pages_is_popular() -> None:
+    firsts = WEB.importance(np.arange(WEB.hosts), np.zeros(WEB.hosts, np.int64))
+    assert KnownOrder(WEB, 20, WEB.hosts).importance(20).sum() < 0.8 * np.sort(firsts)[-20:].sum()
+
+
+def test_an_order_that_knows_less_catches_less() -> None:
+    orders = [KnownOrder(WEB, 20, 5, **knows).importance(200) for knows in simulate.KNOWN_ORDERS.values()]
+    assert all(len(order) == 200 for order in orders)
+    caught = [order.sum() for order in (WEB.best_polite(200, 20), *orders)]
+    assert caught == sorted(caught, reverse=True)
+
+
+def test_the_credit_of_an_order_is_constant() -> None:
+    order = KnownOrder(WEB, 20, 5, credit=True)
+    order.importance(1000)
+    assert order._lambda + order._credit.sum() == pytest.approx(1)
+    assert not order._credit[order._fetched].any()
 
 
 def test_each_page_of_the_web_is_queued_once() -> None:
@@ -102,7 +122,7 @@ def test_the_program_writes_its_figures(tmp_path: Path, monkeypatch: pytest.Monk
     assert crawl["pages"] >= 400 and crawl["fetched_twice"] == crawl["leases_lost"] == 0
     assert crawl["engine_us_a_page"] > 0 and crawl["worker_us_a_page"] > 0
     curves = figures["order"]["curves"]
-    assert list(curves) == ["best", "best and polite", "by links so far", "trusted", "off"]
+    assert list(curves) == ["best", "best and polite", *simulate.KNOWN_ORDERS, "trusted", "off"]
     for curve in curves.values():
         assert len(curve) == simulate.CURVE_POINTS and curve == sorted(curve)
         assert all(ours <= best + 1e-3 for ours, best in zip(curve, curves["best"], strict=True))
@@ -130,6 +150,7 @@ async def _crawl_on_a_cluster() -> None:
         (("--hosts", "0"), "above 0"),
         (("--urls", "10"), "as many URLs as hosts"),
         (("--primaries", "2"), "--primaries"),
+        (("--primaries", "3", "--order-shards", "2"), "--order-shards"),
         (("--only", "sizes"), "there is no sizes"),
     ],
 )

@@ -82,7 +82,7 @@ def _pagerank(importance: dict[str, Any]) -> str:
 
 
 def _caught(order: dict[str, Any], about: dict[str, Any]) -> str:
-    """The plot of how early a simulated crawl fetches important pages."""
+    """The plot of how early a simulated crawl fetches important pages, without curves that are close to others."""
     fetched = 100 * order["fetches"] / order["urls"]
     return lines(
         f"Percent of all importance that was fetched, of {order['urls']:,} simulated pages",
@@ -93,6 +93,7 @@ def _caught(order: dict[str, Any], about: dict[str, Any]) -> str:
                 for number, part in enumerate(curve)
             ]
             for name, curve in order["curves"].items()
+            if name not in ("by levels of credit", "best")
         },
         "percent of the pages",
     )

@@ -70,7 +70,8 @@ GROUP = SettingGroup(
     Setting(
         "FRONTIER_SHARDS",
         16,
-        "Parts into which hosts are divided among workers; a few times the number of workers is enough. "
+        "Parts into which hosts are divided among workers; a few times the number of workers is enough. With more than "
+        "a quarter of the hosts that workers lease at once, important pages come later. "
         "It cannot change until all crawls of the engine are deleted.",
         values=Whole(least=1, most=4096),
         example=64,

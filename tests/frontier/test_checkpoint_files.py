@@ -173,9 +173,9 @@ async def test_damage_is_found_before_the_crawl_changes(
     [
         (
             {"format": 99, "version": "9.1"},
-            "has format 99, and .* reads 5 to 7: restore it with webcrawl 9.1",
+            "has format 99, and .* reads 5 to 8: restore it with webcrawl 9.1",
         ),
-        ({"format": 4, "version": "0.0"}, "has format 4, and .* reads 5 to 7: restore it with webcrawl 0.0"),
+        ({"format": 4, "version": "0.0"}, "has format 4, and .* reads 5 to 8: restore it with webcrawl 0.0"),
         ({"files": None}, "is damaged"),
         ({"files": [{"name": "../other.wcf.gz", "bytes": 1, "sha256": ""}]}, "not a file of a checkpoint"),
         ({"more": 1}, "is damaged"),

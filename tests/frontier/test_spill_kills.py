@@ -42,14 +42,18 @@ async def work(url, folder, name, first, hosts, urls, shards):
     tails.start(lambda: range(shards))
     frontier.cold = ColdSeen(tails, full_share=0.0, least_hot=500, look_seconds=0.05)
     frontier.cold.start(lambda: range(shards))
-    for start in itertools.count(first, 100):
-        for host in hosts:
-            await frontier.add([page(f"{host}/{start % urls + n}") for n in range(100)])
-        for lease in await frontier.lease(2, 40):
-            await frontier.release(lease, all_done(lease))
-        await frontier.reap()
-        print("round", flush=True)
-        await asyncio.sleep(0)
+    try:
+        for start in itertools.count(first, 100):
+            for host in hosts:
+                await frontier.add([page(f"{host}/{start % urls + n}") for n in range(100)])
+            for lease in await frontier.lease(2, 40):
+                await frontier.release(lease, all_done(lease))
+            await frontier.reap()
+            print("round", flush=True)
+            await asyncio.sleep(0)
+    finally:  # the server was killed; asyncio.run cancels tasks only once, and the engine's client may swallow it
+        await frontier.cold.stop()
+        await tails.stop()
 
 url, folder, name, first, hosts, urls, shards = sys.argv[1:]
 asyncio.run(work(url, folder, name, int(first), hosts.split(), int(urls), int(shards)))

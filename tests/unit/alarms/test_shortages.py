@@ -58,8 +58,8 @@ def test_a_disk_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) -
     assert told(stores(small_disk, tmp_path)) == [], "workers do not pause for it"
 
 
-def test_a_share_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) -> None:
-    data = dataclasses.replace(stores(small_disk, tmp_path), max_share=0.7)
+def test_a_share_is_told_before_workers_pause(small_disk: Path) -> None:
+    data = dataclasses.replace(stores(small_disk, small_disk), max_share=0.7)
     space = os.statvfs(small_disk)
     total = space.f_blocks * space.f_frsize
     leave(small_disk, math.ceil(0.4 * total))
@@ -73,22 +73,21 @@ def test_a_share_is_told_before_workers_pause(small_disk: Path, tmp_path: Path) 
     )
 
 
-def test_a_quota_is_told_once_for_all_machines(tmp_path: Path) -> None:
-    (tmp_path / "pages").write_bytes(b"x" * 629)
-    data = dataclasses.replace(stores(tmp_path, tmp_path), max_share=0.7, quota=1_000)
-    use = StoreUse(FolderStore(tmp_path.as_uri()), data.quota, data.max_share)
+def test_a_quota_is_told_once_for_all_machines(small_disk: Path) -> None:
+    pages = small_disk / "pages"
+    pages.write_bytes(b"x" * 629)
+    data = dataclasses.replace(stores(small_disk, small_disk), max_share=0.7, quota=1_000)
+    use = StoreUse(FolderStore(small_disk.as_uri()), data.quota, data.max_share)
     assert shortages(data, "crawler-1", About("news"), use) == [], "nothing was listed yet"
     use.look()
-    assert not [
-        notice for notice in shortages(data, "crawler-1", About("news"), use) if "quota" in notice.title
-    ]
-    (tmp_path / "pages").write_bytes(b"x" * 631)
+    assert shortages(data, "crawler-1", About("news"), use) == []
+    pages.write_bytes(b"x" * 631)
     use.look()
     notices = [shortages(data, machine, About("news"), use)[-1] for machine in ("crawler-1", "crawler-2")]
     assert notices[0].key == notices[1].key
     assert notices[0].title == "news: the quota of the store is nearly full"
     assert notices[0].text == (
-        f"63% of the 1.0 kB for {tmp_path} are used (STORE_QUOTA_BYTES). "
+        f"63% of the 1.0 kB for {small_disk} are used (STORE_QUOTA_BYTES). "
         "From 70% (STORE_MAX_SHARE) on, workers pause."
     )
 

@@ -298,7 +298,8 @@ def run(
     """Does the whole run, with its files in `folder`. `workers`: each with a network of its own; 0: three without."""
     dice = random.Random(seed)
     network = "10.77" if workers else "127.0"
-    labels = [f"{network}.{1 + n // 250}.{1 + n % 250}" for n in range(hosts)]
+    # each host has a network (/24) of its own: hosts of one network share a budget, as those of a domain
+    labels = [f"{network}.{1 + n % 250}.{1 + n // 250}" for n in range(hosts)]
     shards = max(SHARDS, SHARDS_A_WORKER * workers)
     data = folder / "data"
     slots = [WorkerSlot(number, WorkerLink(number) if workers else None) for number in range(workers or 3)]

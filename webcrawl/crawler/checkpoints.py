@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from webcrawl.config import read
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.values import counted, size
+from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.frontier.checkpoint.export import Exporter
@@ -43,34 +44,33 @@ class CrawlCheckpoints(SessionComponent):
         self._classes = session.stores.object_stores
         # now, so that an unusable store stops the crawl before it starts
         self._store = open_store(self._uri, "STORE_URI", self._classes)
+        self._periodic: PeriodicCheckpoints | None = None
         self._task: asyncio.Task[None] | None = None
         crawler.signals.connect(self.spider_opened, signals.spider_opened)
         crawler.signals.connect(self.spider_closed, signals.spider_closed)
 
     def spider_opened(self) -> None:
         if self._session.connection.is_open:
-            self._task = asyncio.create_task(self._run())
+            connection = self._session.connection
+            self._periodic = PeriodicCheckpoints(
+                connection.engine, connection.keys, connection.worker, self._store, self._every, self._write
+            )
+            self._task = asyncio.create_task(self._run(self._periodic))
 
     async def spider_closed(self) -> None:
         """Ends the task; a checkpoint that is being written is left out."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        connection = self._session.connection
-        periodic = PeriodicCheckpoints(
-            connection.engine, connection.keys, connection.worker, self._store, self._every, self._write
-        )
+        if self._task is None or self._periodic is None:
+            return
+        await ended(self._task)
         try:
-            while True:
-                await self._look(periodic)
-                await asyncio.sleep(min(_LOOK_SECONDS, self._every / 4))
-        finally:
-            try:
-                await periodic.leave()
-            except UNAVAILABLE as error:
-                logger.info("The lock of checkpoints stays until it expires: %s", error)
+            await self._periodic.leave()
+        except UNAVAILABLE as error:
+            logger.info("The lock of checkpoints stays until it expires: %s", error)
+
+    async def _run(self, periodic: PeriodicCheckpoints) -> None:
+        while True:
+            await self._look(periodic)
+            await asyncio.sleep(min(_LOOK_SECONDS, self._every / 4))
 
     async def _look(self, periodic: PeriodicCheckpoints) -> None:
         try:

@@ -124,3 +124,12 @@ class Polling:
 
 def _pause(idle_seconds: float, shortest: float, longest: float) -> float:
     return min(max(shortest, _IDLE_SHARE * idle_seconds), longest)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancels tasks that use the engine, and returns when all are done."""
+    while running := [task for task in tasks if not task.done()]:
+        # repeated, because the engine's client may swallow a cancellation
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running, timeout=0.1)

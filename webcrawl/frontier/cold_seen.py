@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
+from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
@@ -171,10 +172,8 @@ class ColdSeen:
 
     async def stop(self) -> None:
         """Stops the task. An unfinished move loses nothing."""
-        while self._serving is not None and not self._serving.done():
-            # repeated, because the engine's client may swallow a cancellation
-            self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=0.1)
+        if self._serving is not None:
+            await ended(self._serving)
 
     async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
         is_waiting = False

@@ -15,7 +15,7 @@ from itertools import compress
 from typing import Any
 
 from webcrawl.config import OBJECT_STORES
-from webcrawl.engine.backoff import Polling
+from webcrawl.engine.backoff import Polling, ended
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
@@ -224,10 +224,8 @@ class Tails:
 
     async def stop(self) -> None:
         """Stops the task. Unfinished work is planned again later."""
-        while self._serving is not None and not self._serving.done():
-            # repeated, because the engine's client may swallow a cancellation
-            self._serving.cancel()
-            await asyncio.wait([self._serving], timeout=0.1)
+        if self._serving is not None:
+            await ended(self._serving)
 
     async def _serve(self, shards: Callable[[], Sequence[int]], polling: Polling) -> None:
         """Serves tails until it is cancelled, and continues after any failure."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from webcrawl.documents.simhash_blocks import blocks
+from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import SUM_BUCKETS, Keys
 from webcrawl.engine.replication import Command
@@ -85,11 +86,7 @@ class Sealer:
     async def stop(self) -> None:
         """Stops the tasks; another worker, or this one later, begins their unfinished work again."""
         self._is_stopping.set()
-        while running := [task for task in self._tasks if not task.done()]:
-            # repeated, because the engine's client may swallow a cancellation
-            for task in running:
-                task.cancel()
-            await asyncio.wait(running, timeout=0.1)
+        await ended(*self._tasks)
 
     async def _serve(self, work: Callable[[], Awaitable[bool]]) -> None:
         while True:

@@ -91,7 +91,10 @@ class ShardSharing:
         if math.isinf(self._next_move):
             self._next_move = now + _MOVE_SECONDS
         owners = dict(shares)
-        if set(owners.values()) != set(workers) or len(owners) != self._shards:
+        holders = set(owners.values())
+        # with more workers than shards, some hold nothing
+        is_shared_out = holders <= set(workers) and len(holders) == min(len(workers), self._shards)
+        if not is_shared_out or len(owners) != self._shards:
             owners = shared_out(owners, workers, await self._loads())
         elif now >= self._next_move:
             self._next_move = now + _MOVE_SECONDS

@@ -30,6 +30,7 @@ from tests.frontier.turns import use_turns_and_budgets
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.engine.server_loads import ServerLoads
 from webcrawl.errors import EngineError, EngineUnavailable
@@ -43,7 +44,6 @@ from webcrawl.frontier.listing.open_urls import OpenURLs
 from webcrawl.frontier.planning import QUEUED, Planning
 from webcrawl.frontier.records import HostLimits, LeaseReport
 from webcrawl.frontier.url_state import url_state
-from webcrawl.frontier.watch import Watch
 from webcrawl.hosts.costs import Cost
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.sweeping import sweep
@@ -204,7 +204,9 @@ async def use_leases(frontier: Frontier) -> list[Lease]:
 async def use_operator_commands(frontier: Frontier, crawl: Crawl, leases: list[Lease]) -> None:
     assert await History(frontier.engine, frontier.keys).add(await figures(frontier, crawl))
     assert (await gauges(frontier)).ready == len(leases)
-    assert await Watch(frontier.engine, frontier.keys, "w1").claim() == ""
+    keys = frontier.keys
+    lock = EngineLock(frontier.engine, keys.own("watcher"), "w1", 15.0, keys.own("watched"))
+    assert await lock.claim() == ""
     assert (await url_state(frontier, leases[0].host, "/4")).state == "queued"
     assert (await OpenURLs(frontier.engine, frontier.keys, parts=("queued",)).window()).urls
     await frontier.block_until(leases[0].host, 60.0)

@@ -137,11 +137,10 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "drop_seen",
             "merge_seen",
             "waits",
-            "watch",
+            "lock",
             "gauges",
             "sample",
             "note_end",
-            "plan_leave",
             "planned",
         ),
     }

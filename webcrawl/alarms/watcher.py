@@ -19,14 +19,16 @@ from webcrawl.alarms.targets import Targets, deliver
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import job_of
+from webcrawl.engine.lock import EngineLock
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import GIVEN_UP, CrawlFigures, figures
-from webcrawl.frontier.watch import Watch
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 3.0
+WATCHER_SECONDS = 15.0
+"""Seconds without a sign of the watcher after which another process may watch."""
 ENGINE_SECONDS = 30.0
 """The time without an answer of the engine after which there is an alarm."""
 KEPT_DAYS = 90
@@ -118,7 +120,10 @@ class Watcher:
     """When the engine last answered; 0 before its first answer."""
 
     def __post_init__(self) -> None:
-        self._watch = Watch(self.crawl.engine, self.crawl.keys, self.crawl.worker)
+        keys = self.crawl.keys
+        self._lock = EngineLock(
+            self.crawl.engine, keys.own("watcher"), self.crawl.worker, WATCHER_SECONDS, keys.own("watched")
+        )
 
     async def look(self) -> bool:
         """Reads the figures once, and puts alarms into the outbox; returns False if another process watches.
@@ -155,11 +160,11 @@ class Watcher:
     async def leave(self) -> None:
         """Lets another process watch."""
         if self._state is not None:
-            await self._watch.leave(self._state.encoded())
+            await self._lock.leave(self._state.encoded())
             self._state = None
 
     async def _look(self) -> bool:
-        notes = await self._watch.claim()
+        notes = await self._lock.claim()
         if notes is None:
             self._state = None
             return False
@@ -172,7 +177,7 @@ class Watcher:
             await self._tell(alarm)
         # last: an alarm that was not stored is raised again
         self._state = state
-        await self._watch.claim(state.encoded())
+        await self._lock.claim(state.encoded())
         return True
 
     async def _read(self) -> CrawlReading:

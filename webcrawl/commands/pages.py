@@ -16,6 +16,7 @@ from webcrawl.crawler.command import StoresCommand, flag, option, table
 from webcrawl.documents.values import counted, plain, shown_time, size, without_class
 from webcrawl.errors import printable
 from webcrawl.opened import host_named
+from webcrawl.stores.group_commit import batched
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
@@ -118,7 +119,7 @@ def _print_json(rows: Iterator[dict[str, Any]]) -> int:
 def _print_table(rows: Iterator[dict[str, Any]]) -> int:
     """Prints rows, a thousand aligned at a time, and returns their number."""
     number, headings = 0, 1
-    while batch := list(islice(rows, _BATCH)):
+    for batch in batched(rows, _BATCH):
         for line in list(table(_HEADINGS, map(_cells, batch), right=("size",)))[1 - headings :]:
             print(line)
         number, headings = number + len(batch), 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from webcrawl.frontier.cold_bucket import (
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.segments import QueuePart
 from webcrawl.frontier.tails import Tails
-
-T = TypeVar("T")
+from webcrawl.stores.group_commit import batched
 
 _MARKS_AT_ONCE = 1 << 22
 """The most marks that move at once: a worker needs about 150 MB for them."""
@@ -65,7 +64,7 @@ class SeenMove:
         """Adds marks to the cold buckets; returns those that are there now, which another worker may have prevented."""
         fences = await self._fences(marks)
         stored = [as_marks(())]
-        for news in _batched(_ranges(fences, marks), _BUCKETS_AT_ONCE):
+        for news in batched(_ranges(fences, marks), _BUCKETS_AT_ONCE):
             stored += itertools.compress((some.marks for some in news), await self._merge(news))
         return np.concatenate(stored)
 
@@ -179,9 +178,9 @@ class SeenMove:
         for number, piece, there in zip(hot.buckets, hot.pieces, np.split(is_stored, ends[:-1]), strict=True):
             calls += [
                 script_call("drop_seen", [self._prefix], bucket=number, segment=self._segment, marks=gone)
-                for gone in _batched(piece[there].tolist(), BATCH)
+                for gone in batched(piece[there].tolist(), BATCH)
             ]
-        for some in _batched(calls, _BUCKETS_AT_ONCE):
+        for some in batched(calls, _BUCKETS_AT_ONCE):
             dropped += sum(await self._engine.run_all(some))
         return dropped
 
@@ -233,10 +232,3 @@ def _merged(
         }
         for some, pieces in zip(news, buckets, strict=True)
     ]
-
-
-def _batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Cuts items into lists of at most `size`."""
-    left = iter(items)
-    while some := list(itertools.islice(left, size)):
-        yield some

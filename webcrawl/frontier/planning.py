@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import batches, milliseconds
@@ -73,7 +74,7 @@ class Planning:
 
     async def leave(self) -> None:
         """Lets another worker plan at once, if this one is the planner."""
-        await self.engine.run(script_call("plan_leave", [self.keys.own()], worker=self.worker))
+        await EngineLock(self.engine, self.keys.own("planner"), self.worker, 0).leave()
 
     async def set_state(self, threshold: Threshold, state: RecrawlState) -> None:
         """Sets the threshold of all workers, and how the recrawl is doing."""

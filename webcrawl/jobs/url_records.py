@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from itertools import islice
 from typing import Any, NamedTuple
 
 from webcrawl.alarms.stuck import StuckPage, StuckPages
@@ -22,6 +21,7 @@ from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
 from webcrawl.frontier.workers import AllVitals, WorkerRegistry
 from webcrawl.jobs.records import Iteration
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.selection import of_crawl
 from webcrawl.urls.canonical import split
@@ -196,7 +196,7 @@ class URLRecords:
         if self.sources.metadata is None:
             return
         rows = self.sources.metadata.scan(where=[of_crawl(self.sources.crawl)])
-        while batch := list(islice(rows, _AT_ONCE)):
+        for batch in batched(rows, _AT_ONCE):
             stuck = self.sources.stuck_of([row["url"] for row in batch])
             yield [
                 record_of_row(row, self.sources.begun)

@@ -15,6 +15,7 @@ from webcrawl.lake.libraries import pyarrow
 from webcrawl.results.exports.extracted import extracted_fields, with_extracted
 from webcrawl.results.exports.parts import FIELDS, ParquetPart, exported_rows
 from webcrawl.stores.current_pages import unchanged_since
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.history import UNCHANGED, state
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
@@ -70,8 +71,7 @@ def new_page_files(
 
 def _batches(metadata: Metadata, rules: Sequence[ExtractRule]) -> Iterator[Sequence[Row]]:
     rows = with_extracted(exported_rows(map(_with_contents, metadata.scan())), rules)
-    while batch := list(islice(rows, BATCH_ROWS)):
-        yield batch
+    return batched(rows, BATCH_ROWS)
 
 
 def _write(path: Path, fields: Mapping[str, str], batches: Iterable[Sequence[Row]]) -> None:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from webcrawl.search.state import KnownPages, PageCrawls
 from webcrawl.search.texts import LinkTexts, TextFiles, stored_anchors
 from webcrawl.search.vocabulary import Vocabulary, has_vocabulary
 from webcrawl.stores.columns import pages
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata
 
@@ -135,7 +135,7 @@ class Indexer:
         self._to_replace: set[int] = set()
         self._crawls = PageCrawls()
         rows = self._metadata.scan(where=conditions(), columns=COLUMNS)
-        while batch := list(islice(rows, _ROWS)):
+        for batch in batched(rows, _ROWS):
             planned = list(self._changed(batch, anchors))
             plan.add(planned)
             self.figures.planned += len(planned)

@@ -1,11 +1,12 @@
-"""Group commit: batches concurrent calls to the disk or the engine."""
+"""Batches: group commit of concurrent calls to the disk or the engine, and parts of a long list."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Generic, NoReturn, TypeVar
 
 from webcrawl.errors import StoreError, StoreUnavailable
@@ -134,3 +135,10 @@ class Batches(GroupCommit[T, R]):
                 await self.run(last)
         finally:
             self._thread.shutdown()  # it is idle: this does not block
+
+
+def batched(items: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Cuts items into lists of at most `most`, in order, as itertools.batched of Python 3.12 does into tuples."""
+    remaining = iter(items)
+    while batch := list(islice(remaining, most)):
+        yield batch

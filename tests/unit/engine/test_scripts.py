@@ -141,5 +141,5 @@ def example(script: str) -> str:
 
 
 def test_a_call_has_the_arguments_in_the_order_of_the_header() -> None:
-    call = script_call("watch", ["c", "n"], notes="seen", ms=10, process="p")
-    assert call == ("watch", ["c", "n"], ["p", 10, "seen"])
+    call = script_call("lock", ["c", "n"], notes="seen", ms=10, owner="p")
+    assert call == ("lock", ["c", "n"], ["p", 10, "seen"])

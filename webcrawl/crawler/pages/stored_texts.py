@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.misc import load_object
@@ -20,6 +19,7 @@ from webcrawl.documents.page import PageReading
 from webcrawl.errors import StoreError, StoreUnavailable, UnreadableDocument
 from webcrawl.stores.archive import archive_to_read
 from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.locations import Row, location_of_body
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ class TextColumns:
 
     def added_to_all(self, rows: Iterable[Row], loop: asyncio.AbstractEventLoop) -> Iterator[dict[str, Any]]:
         """Yields rows with the columns. Documents are read on `loop`, which must run in another thread."""
-        rows = iter(rows)
-        while batch := list(islice(rows, _BATCH)):
+        for batch in batched(rows, _BATCH):
             reading = self.added(batch, self.documents(batch))
             yield from asyncio.run_coroutine_threadsafe(reading, loop).result()
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable
 
-from webcrawl.engine.client import UNAVAILABLE, Engine
+from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import script_call
-from webcrawl.errors import StoreError
 
 HOLD_SECONDS = 60.0
 """Seconds for which the journal of a shard is kept after it was begun or renewed."""
-
-_RENEW_SECONDS = HOLD_SECONDS / 4
 
 
 async def hold(engine: Engine, keys: Keys, step: str, name: str, shards: Iterable[int]) -> list[str]:
@@ -28,21 +23,3 @@ async def hold(engine: Engine, keys: Keys, step: str, name: str, shards: Iterabl
         for shard in shards
     ]
     return [holder.decode() for holder in await engine.run_all(calls)]
-
-
-@asynccontextmanager
-async def renewed(renew: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
-    """Calls `renew` periodically inside the context."""
-
-    async def again() -> None:
-        while True:
-            await asyncio.sleep(_RENEW_SECONDS)
-            await renew()
-
-    task = asyncio.create_task(again())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, StoreError, *UNAVAILABLE):
-            await task

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.lock import EngineLock, renewed
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.files import MANIFEST, Manifest
-from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, renewed
-from webcrawl.frontier.watch import Watch
+from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
 from webcrawl.stores.objects.store import ObjectStore
 
 STAMP = "%Y%m%dT%H%M%SZ"
@@ -113,28 +113,30 @@ class PeriodicCheckpoints:
     _retry_at: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self._watch = Watch(self.engine, self.keys, self.process, _WRITER, _NOTES, HOLD_SECONDS)
+        self._lock = EngineLock(
+            self.engine, self.keys.own(_WRITER), self.process, HOLD_SECONDS, self.keys.own(_NOTES)
+        )
 
     async def look(self) -> CheckpointState | None:
         """Writes a checkpoint if one is due, and returns the state after it; None if none is due here.
 
         Raises StoreError if it cannot be written, which the state says too, and the errors of UNAVAILABLE.
         """
-        notes = await self._watch.claim()
+        notes = await self._lock.claim()
         if notes is None:
             return None
         now = self.clock()
         known = CheckpointState.decoded(notes)
         state = replace(known or await self._first(now), every=self.every)
         if state != known:
-            await self._watch.claim(state.encoded())
+            await self._lock.claim(state.encoded())
         if now < max((state.at or state.since) + self.every, self._retry_at):
             return None
         return await self._write(state, now)
 
     async def leave(self) -> None:
         """Lets another process write."""
-        await self._watch.leave()
+        await self._lock.leave()
 
     async def _first(self, now: float) -> CheckpointState:
         """Returns the state of a crawl in an engine that has none; the store may have checkpoints of another engine."""
@@ -145,12 +147,12 @@ class PeriodicCheckpoints:
     async def _write(self, state: CheckpointState, now: float) -> CheckpointState:
         stamp = f"{datetime.fromtimestamp(now, UTC):{STAMP}}"
         try:
-            async with renewed(self._watch.claim):
+            async with renewed(self._lock.claim, HOLD_SECONDS):
                 manifest = await self.write(stamp)
         except StoreError as error:
             self._retry_at = self.clock() + min(_RETRY_SECONDS, self.every)
             failed = replace(state, failed=state.failed or now, error=str(error))
-            await self._watch.claim(failed.encoded())
+            await self._lock.claim(failed.encoded())
             raise
         written = CheckpointState(
             every=self.every,
@@ -161,6 +163,6 @@ class PeriodicCheckpoints:
             seconds=self.clock() - now,
             size=sum(file.bytes for file in manifest.files),
         )
-        await self._watch.claim(written.encoded())
+        await self._lock.claim(written.encoded())
         await asyncio.to_thread(prune, self.store)
         return written

@@ -14,6 +14,7 @@ import msgpack
 
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
+from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Argument, script_call
 from webcrawl.errors import StoreError
@@ -54,21 +55,18 @@ class Importer:
         self._lacking = lacking
         self._moved: dict[bytes, bytes] = {}
         """The journal: host LF entry without its counters and time -> the last counters of the entry."""
+        self._lock = EngineLock(engine, keys.own("restorer"), name, HOLD_SECONDS)
         self._batches = ScriptBatches(engine, keys)
         self._crawl_records = CrawlRecords(engine, keys)
 
     async def hold(self) -> None:
         """Takes or renews the lock of this restore; raises StoreError if another process has the lock."""
-        key = self.keys.own("restorer")
-        milliseconds = int(HOLD_SECONDS * 1000)
-        if await self.engine.change(key, "SET", self.name, "NX", "PX", milliseconds):
-            return
-        if (holder := await self.engine.client.get(key)) != self.name.encode():
+        holder = (await self._lock.state_after_claim()).holder
+        if holder != self.name:
             raise StoreError(
-                f"crawl {self.keys.crawl!r} is being restored by {(holder or b'').decode() or 'another'}; if it "
-                f"was killed, wait {HOLD_SECONDS:.0f} seconds"
+                f"crawl {self.keys.crawl!r} is being restored by {holder}; if it was killed, wait "
+                f"{HOLD_SECONDS:.0f} seconds"
             )
-        await self.engine.change(key, "PEXPIRE", milliseconds)
 
     async def finish(self) -> None:
         """Admits workers, because everything is restored."""
@@ -77,9 +75,7 @@ class Importer:
 
     async def release(self) -> None:
         """Releases the lock of this restore."""
-        key = self.keys.own("restorer")
-        if await self.engine.client.get(key) == self.name.encode():
-            await self.engine.change(key, "DEL")
+        await self._lock.leave()
 
     async def load(self, records: Callable[[], Iterable[Record]]) -> None:
         """Restores the records of one file. Reads them twice, the journal first.

@@ -17,6 +17,7 @@ from pathlib import Path
 from webcrawl.config.program import VERSION
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import CRAWLS
+from webcrawl.engine.lock import renewed
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.checkpoint.export import Exporter, Record
@@ -30,7 +31,7 @@ from webcrawl.frontier.checkpoint.files import (
     read_manifest,
     records,
 )
-from webcrawl.frontier.checkpoint.hold import renewed
+from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -46,7 +47,7 @@ async def save(exporter: Exporter, store: ObjectStore, *, force: bool) -> Manife
     saving = _Saving(exporter, store)
     try:
         await exporter.begin()
-        async with renewed(exporter.renew):
+        async with renewed(exporter.renew, HOLD_SECONDS):
             manifest = await saving.run()
     except BaseException as error:
         with suppress(*UNAVAILABLE, StoreError):
@@ -147,7 +148,7 @@ async def load(
                 await _check_replaceable(crawl, force=force)
                 await clear()
                 await importer.hold()  # `clear` has deleted the lock
-            async with renewed(importer.hold):
+            async with renewed(importer.hold, HOLD_SECONDS):
                 await crawl.begin(restoring=importer.name)
                 await begun()
                 await _fill(importer, paths)

@@ -23,8 +23,9 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import Keys, host_of
+from webcrawl.engine.lock import renewed
 from webcrawl.errors import StoreError
-from webcrawl.frontier.checkpoint.hold import hold, renewed
+from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, hold
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
 from webcrawl.frontier.entry import LeasedURL
 from webcrawl.frontier.operations import BATCH
@@ -141,7 +142,7 @@ class EngineURLs:
             await asyncio.sleep(_LOOK_SECONDS)
         servers = await self.engine.servers()
         try:
-            async with renewed(lambda: self._hold("renew", shard)):
+            async with renewed(lambda: self._hold("renew", shard), HOLD_SECONDS):
                 yield
         except BaseException:
             with suppress(*UNAVAILABLE):

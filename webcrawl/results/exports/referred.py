@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
 from webcrawl.stores.bodies import Bodies
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.locations import Row, location_of, location_with_body
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.warc.files import WarcLocation
@@ -30,8 +30,7 @@ class ReferredRecords:
 
     def __call__(self, revisits: Iterable[Capture], packed: frozenset[str]) -> Iterator[ReferredRecord]:
         seen: set[WarcLocation] = set()
-        remaining = iter(revisits)
-        while captures := list(islice(remaining, _AT_ONCE)):
+        for captures in batched(revisits, _AT_ONCE):
             for capture, location in zip(captures, self._locations(captures), strict=True):
                 if location is None or location.file in packed or location in seen:
                     continue

@@ -10,7 +10,6 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.stores.archive import Records
 from webcrawl.stores.bodies import Bodies, about
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.warc.files import ROBOTSTXT, WARC, StoredFile, WarcLocation, crawl_of, prefix_of
 from webcrawl.stores.warc.reading import StoredRecord, members, parse
 from webcrawl.stores.warc.records import Record, record_id, warc_date, warcinfo_record
@@ -72,8 +72,7 @@ def write_wat(
         counts[name] = 0
         with (folder / name).open("wb") as out:
             out.write(_packed(warcinfo_record(warcinfo_id, name, info)))
-            records = _members(file)
-            while batch := list(islice(records, _BATCH)):
+            for batch in batched(_members(file), _BATCH):
                 pages = _pages(batch, bodies, read_pages)
                 for number, member in enumerate(batch):
                     out.write(_packed(_wat_record(member, pages.get(number), warcinfo_id)))

@@ -201,7 +201,7 @@ class SealedDuplicates:
     async def end_text(self, url: str) -> None:
         """Records that the sealed texts of a URL, if there are any, are outdated."""
         if await self.current() and await self._urls.put(url):
-            await self._engine.change(self.outdated, "SADD", _member(url.encode()))
+            await self._engine.change(self.outdated, "SADD", url_digest(url.encode()))
 
     async def _look_up_texts(self, queries: list[_TextQuery]) -> list[SealedFirst | None]:
         runs, simhashes = await self.current(), [query.simhash for query in queries]
@@ -233,7 +233,7 @@ class SealedDuplicates:
 
     async def _current_texts(self, texts: Sequence[tuple[bytes, int]]) -> list[bool]:
         """Returns for URLs with SimHashes whether the engine knows no newer text, and no end, of each."""
-        members = [_member(url) for url, _ in texts]
+        members = [url_digest(url) for url, _ in texts]
         keys = [self._keys.text(member[:6]) for member in members]
         ended, *notes = await self._engine.change_all(
             [
@@ -277,6 +277,6 @@ class SealedDuplicates:
             )
 
 
-def _member(url: bytes) -> bytes:
+def url_digest(url: bytes) -> bytes:
     """Returns the hash of a URL, which begins with `webcrawl.stores.duplicate_index.url_id`."""
     return xxhash.xxh3_64_digest(url)

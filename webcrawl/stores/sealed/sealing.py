@@ -14,21 +14,20 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import xxhash
 
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE, Engine
 from webcrawl.engine.keys import SUM_BUCKETS, Keys
+from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
-from webcrawl.engine.scripts import Call, script_call
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
-from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates
+from webcrawl.stores.group_commit import batched
+from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
 
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.runs import SealedRun
@@ -49,7 +48,8 @@ _SAMPLE = 256
 _SETTLED_SECONDS = 30.0
 """A page that was unsettled to be a copy has left the index after this time."""
 _GRACE_SECONDS = 3 * READ_SECONDS
-_LOCK_SECONDS = 60
+_CALLS_AT_ONCE = 500
+_LOCK_SECONDS = 60.0
 _POLL_SECONDS = 30.0
 
 
@@ -104,7 +104,7 @@ class Sealer:
         """Seals and merges if there is enough to do and no other worker does it; returns whether it did."""
         if not self._most or await self.entries() <= self._most:
             return False
-        async with self._only("sealing") as is_mine:
+        async with self._lock("sealing").held() as is_mine:
             if is_mine:
                 await self.seal()
                 await self.merge()
@@ -116,31 +116,13 @@ class Sealer:
         listed, _ = await self._sealed.listed()
         if not _chosen(listed, large=True):
             return False
-        async with self._only("merging") as is_mine:
+        async with self._lock("merging").held() as is_mine:
             if is_mine:
                 await self.merge(large=True)
             return is_mine
 
-    @asynccontextmanager
-    async def _only(self, lock: str) -> AsyncIterator[bool]:
-        """Holds a lock, which expires if this process dies; yields False if another worker has it."""
-        key = self._keys.own(lock)
-        if not await self._engine.change(key, "SET", self._name, "NX", "EX", _LOCK_SECONDS):
-            yield False
-            return
-        renewing = asyncio.create_task(self._renew(key))
-        try:
-            yield True
-        finally:
-            renewing.cancel()
-            with suppress(*UNAVAILABLE):
-                await self._engine.change(key, "DEL")
-
-    async def _renew(self, key: str) -> None:
-        while True:
-            await asyncio.sleep(_LOCK_SECONDS / 4)
-            with suppress(*UNAVAILABLE):
-                await self._engine.change(key, "SET", self._name, "XX", "EX", _LOCK_SECONDS)
+    def _lock(self, work: str) -> EngineLock:
+        return EngineLock(self._engine, self._keys.own(work), self._name, _LOCK_SECONDS)
 
     @property
     def _buckets(self) -> int:
@@ -282,7 +264,7 @@ class Sealer:
             for key, bucket in settled.items()
         ]
         changed: set[bytes] = set()
-        for some in _batches(calls):
+        for some in batched(calls, _CALLS_AT_ONCE):
             for call, kept in zip(some, await self._engine.run_all(some), strict=True):
                 if ":text:" in call.keys[0]:
                     changed.update(kept)
@@ -301,8 +283,7 @@ class Sealer:
         )
         ended = [texts[name][8:] for name, note in zip(names, notes, strict=True) if note is None]
         if ended:
-            members = [xxhash.xxh3_64_digest(url) for url in ended]
-            await self._engine.change(self._sealed.outdated, "SADD", *members)
+            await self._engine.change(self._sealed.outdated, "SADD", *map(url_digest, ended))
 
     async def _unindex(self, texts: Sequence[bytes]) -> None:
         by_block: dict[str, list[bytes]] = {}
@@ -313,7 +294,7 @@ class Sealer:
             script_call("unindex_sealed", [key], size=len(some[0]), texts=some)
             for key, some in by_block.items()
         ]
-        for batch in _batches(calls):
+        for batch in batched(calls, _CALLS_AT_ONCE):
             await self._engine.run_all(batch)
 
 
@@ -326,8 +307,3 @@ def _chosen(listed: RunList, *, large: bool) -> Sequence[ListedRun]:
     part = slice(0, first_small) if large else slice(first_small, None)
     newest = to_merge(sizes[part])
     return listed.runs[part][-newest:] if newest else []
-
-
-def _batches(calls: Sequence[Call], size: int = 500) -> Iterator[Sequence[Call]]:
-    for start in range(0, len(calls), size):
-        yield calls[start : start + size]

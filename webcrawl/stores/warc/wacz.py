@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import xxhash
 
 from webcrawl.errors import StoreError
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.warc import cdxj
 from webcrawl.stores.warc.cdxj import REVISIT
 from webcrawl.stores.warc.files import WARC, StoredFile, WarcLocation
@@ -200,7 +201,7 @@ class _Index:
 
     def compressed(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         offset = 0
-        for block in _batched(lines, _LINES):
+        for block in batched(lines, _LINES):
             self.records += len(block)
             stream = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
             data = stream.compress(b"".join(block)) + stream.flush()
@@ -228,7 +229,7 @@ class _Pages:
     def taken(self, lines: Iterable[bytes], write: Callable[[bytes], object]) -> Iterator[bytes]:
         """Yields the same lines; writes the lines that are pages."""
         write(json.dumps(_PAGES_HEADER).encode() + b"\n")
-        for batch in _batched(lines, _PAGES):
+        for batch in batched(lines, _PAGES):
             listed = [_capture(line) for line in batch if line not in self._unlisted]
             captures = [capture for capture in listed if capture.status == "200"]
             for capture, facts in zip(captures, self._describe(captures), strict=True):
@@ -297,9 +298,3 @@ def _lines(index: StoredFile) -> Iterator[bytes]:
         yield from (line + b"\n" for line in lines)
     if rest:
         raise StoreError(f"{index.name} is cut short")
-
-
-def _batched(items: Iterable[bytes], number: int) -> Iterator[list[bytes]]:
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, number)):
-        yield batch

@@ -257,6 +257,10 @@ class Disconnected(CrawlError, ConnectionError):
     """The server closed the connection before it answered."""
 
 
+class Unconfirmed(Disconnected):
+    """The system gave a request up that the server had not confirmed, as while the network is cut."""
+
+
 class MalformedHead(CrawlError):
     """The head of a response cannot be parsed as HTTP; the message says why."""
 

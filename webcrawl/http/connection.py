@@ -8,10 +8,13 @@ its extensions and trailers go on for `MOST_FRAMING` bytes without a byte of con
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
+import struct
 from collections import deque
 from typing import cast
 
-from webcrawl.errors import BrokenTransfer, CrawlError, Disconnected
+from webcrawl.errors import BrokenTransfer, CrawlError, Disconnected, Unconfirmed
 from webcrawl.http.bodies import ChunkedBody, Framing, SizedBody, framing_of, is_more
 from webcrawl.http.heads import HeadReader, ResponseHead
 
@@ -36,6 +39,11 @@ MOST_READ_AHEAD = 32 * 1024 * 1024
 _TLS_READ_AHEAD = 8 * 1024 * 1024
 _CONTINUE_SECONDS = 1.0
 """The time after which a body is sent to a server that does not say whether it wants it (RFC 9110, section 10.1.1)."""
+STRAY_SECONDS = 3.0
+"""How long a packet stays in the system after its connection was given up: Linux asks three times, a second each, for
+the link address of the next hop (ARP), and sends the packet as soon as it has the address."""
+_GIVEN_UP = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Rate:
@@ -147,7 +155,7 @@ class HTTPConnection(asyncio.Protocol):
         self.transport.write(head + body)
 
     async def head(self) -> ResponseHead:
-        """Returns the head of the response; raises MalformedHead, Disconnected."""
+        """Returns the head of the response; raises MalformedHead, Disconnected, Unconfirmed."""
         while self._head is None:
             if self._error is not None:
                 raise self._error
@@ -187,6 +195,10 @@ class HTTPConnection(asyncio.Protocol):
 
     def leave(self) -> None:
         """Closes the connection, whose response is not read any more."""
+        if self._reader is not None and self.transport is not None:
+            # the system would go on to send a request that the server does not confirm
+            opened = self.transport.get_extra_info("socket")
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
         self._reader = None
         self._clear("")
@@ -243,7 +255,9 @@ class HTTPConnection(asyncio.Protocol):
             try:
                 if self._reader is not None:
                     self._reader.check_lines()
-                self._error = Disconnected(str(cause or "") or "Server disconnected")
+                given_up = isinstance(cause, OSError) and cause.errno in _GIVEN_UP
+                kind = Unconfirmed if given_up else Disconnected
+                self._error = kind(str(cause or "") or "Server disconnected")
             except CrawlError as error:
                 self._error = error
         elif isinstance(body, SizedBody) and body.ends_with_connection and cause is None:

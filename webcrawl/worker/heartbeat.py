@@ -141,8 +141,8 @@ class Heartbeat:
         """Reclaims the leases of dead workers; `sent` is the time of this heartbeat."""
         if not self.safety.may_reap(sent, self._last):
             return
-        # a worker that was suspended during a request may still get its answer
-        hosts, buried = await self.frontier.reap(delay=self.safety.delay, answer=self.safety.answer_seconds)
+        # a worker that was suspended or cut off during a request may still get its answer
+        hosts, buried = await self.frontier.reap(delay=self.safety.delay, answer=self.safety.reaped_seconds)
         if buried:
             self.tally.counters[f"{DEAD}worker"] += buried
         if hosts:

@@ -14,6 +14,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.turns import Turns
+from webcrawl.http.connection import STRAY_SECONDS
 from webcrawl.policies.traffic import CLASSES
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership
@@ -128,6 +129,15 @@ class LeaseSafety:
     def answer_seconds(self) -> float:
         """How long a response may take to a request sent at the last usable moment of a lease."""
         return (1 - _USABLE) * self._lease_seconds
+
+    @property
+    def reaped_seconds(self) -> float:
+        """How long the last request of a dead worker, and its response, may take after the end of its lease.
+
+        The system of a worker that is cut off sends a request again until the lease ends (see `crawler.download.http`).
+        The last packet may then wait for the network to return.
+        """
+        return self.answer_seconds + STRAY_SECONDS
 
     def until(self, asked: float) -> float:
         """Until when a lease that was requested or extended at `asked` may be used."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import ssl
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +35,37 @@ async def _user_timeout(seconds: float) -> int:
     finally:
         await pool.close()
         server.close()
+
+
+_CUT_OFF = """
+import asyncio, ssl, subprocess, time
+from webcrawl.errors import Unconfirmed
+from webcrawl.http.pool import Pool, Way
+from webcrawl.http.requests import Origin
+
+async def ask() -> None:
+    async def resolve(host, port):
+        return [host]
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    pool = Pool(resolve, ssl.create_default_context, unconfirmed_seconds=0.5)
+    connection = await pool.take(Way(Origin("http", "127.0.0.1", server.sockets[0].getsockname()[1])))
+    subprocess.run(["ip", "link", "set", "lo", "down"], check=True)
+    connection.send("GET", b"GET / HTTP/1.1\\r\\n\\r\\n")
+    try:
+        async with asyncio.timeout(60):
+            await connection.head()
+    except Unconfirmed as error:
+        print("given up:", error)
+
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+asyncio.run(ask())
+"""
+_OWN_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+
+
+def test_request_without_a_network_is_given_up() -> None:
+    if not shutil.which("ip") or subprocess.run([*_OWN_NETWORK, "true"], capture_output=True).returncode:
+        pytest.skip("no network namespaces here")
+    words = [*_OWN_NETWORK, sys.executable, "-c", _CUT_OFF]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert ended.stdout.startswith("given up:"), ended.stderr

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from webcrawl.http.connection import STRAY_SECONDS
 from webcrawl.worker.leasing import LeaseSafety
 
 LEASE = 10.0
@@ -16,6 +17,14 @@ def test_lease_is_used_for_less_than_its_duration() -> None:
     safety = LeaseSafety(LEASE, DELAY)
     assert 100.0 < safety.until(100.0) < 100.0 + LEASE
     assert safety.until(100.0) + safety.answer_seconds == pytest.approx(100.0 + LEASE)
+
+
+def test_request_sent_again_after_a_cut_comes_before_another_worker_asks() -> None:
+    for lease in (0.5, 4.0, 60.0):
+        safety = LeaseSafety(lease, DELAY)
+        given_up = safety.until(0.0) + safety.answer_seconds  # by the system, see the download handler
+        arrives = given_up + STRAY_SECONDS
+        assert arrives + safety.answer_seconds <= lease + safety.reaped_seconds + 1e-9
 
 
 def test_restart_of_the_engine_delays_leasing_and_reaping() -> None:

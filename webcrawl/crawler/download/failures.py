@@ -26,6 +26,7 @@ from webcrawl.errors import (
     NameNotResolved,
     NotConnected,
     TunnelRefused,
+    Unconfirmed,
     brief,
 )
 
@@ -61,7 +62,7 @@ def http_failure(
             return OverlongHead(str(error))
         case MalformedHead():
             return MalformedAnswer(brief(error))
-        case ConnectionError():
+        case ConnectionError() if not isinstance(error, Unconfirmed):
             kind = KeptConnectionClosed if over_kept else DownloadFailedError
             return kind(brief(f"{type(error).__name__}: {error}"))
         case OSError():

@@ -30,8 +30,9 @@ from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
+from webcrawl.errors import Unconfirmed
 from webcrawl.hosts.dns import to_try
-from webcrawl.http.connection import HTTPConnection
+from webcrawl.http.connection import STRAY_SECONDS, HTTPConnection
 from webcrawl.http.heads import Field, ResponseHead
 from webcrawl.http.pool import Pool, Way
 from webcrawl.http.requests import RequestTarget, expects_continue, head_of, proxy_at, target_of
@@ -46,7 +47,7 @@ _NO_IMPERSONATION = (
 _AT_ONCE = nullcontext()
 _OF_LEASE, _LEAST_UNCONFIRMED = 0.2, 0.5
 """The share of a lease, and the least seconds, for which the system sends a request again. The last request is sent
-after 0.8 of a lease: after a cut of the network, none arrives when another worker may ask the host."""
+after 0.8 of a lease, so the system gives it up before the lease ends."""
 _ssl_contexts = WeakKeyDictionary[Crawler, ssl.SSLContext]()
 
 
@@ -133,6 +134,8 @@ class HTTPDownloadHandler(SessionComponent):
         except Exception as error:
             if self._observed is not None:
                 sending.fail(self._observed, request.url)
+            if isinstance(error, Unconfirmed):  # the turn ends when the request can no longer arrive
+                await asyncio.sleep(STRAY_SECONDS)
             failure = http_failure(
                 error, request.url, sending.timeout, over_kept=sending.is_kept, proxied=proxy is not None
             )

@@ -54,7 +54,7 @@ CUTS = ("cut", "cut", "cut")
 EVERY_SECONDS = 3.0
 START_SECONDS = 1.0
 END_SECONDS = 240.0
-AWAY = "no Valkey or Redis server"
+AWAY = "no Valkey or Redis server", "the engine became unavailable while the crawl began"
 CRAWL: dict[str, Any] = {
     "arguments": {"scope": "web"},
     "tuned": {"lease_urls": LEASE_URLS},
@@ -173,7 +173,7 @@ class Chaos:
 
     def _has_ended(self, slot: WorkerSlot, crawl: Crawl) -> None:
         if crawl.process.returncode != 0:
-            if AWAY in crawl.stderr:
+            if any(reason in crawl.stderr for reason in AWAY):
                 self.troubles.refused_starts += 1
             else:
                 self.troubles.crashes.append(crawl.stderr[-2000:])

@@ -19,7 +19,8 @@ from typing import NamedTuple
 BUSY_BYTES, BUSY_HOSTS = 12.5e6, 100.0
 """Bytes per second (100 Mbit/s), and hosts that are due and not asked, that keep a worker as busy as a whole core."""
 _IDLE = 0.25
-"""The weight of all shards of a worker without load: idle shards are shared evenly, too, as they may get URLs."""
+"""The weight of all shards of a worker without load: idle shards are shared evenly, too, as they may get URLs. While no
+worker has more load than this, each gets the same number of shards."""
 _OVERLOADED = 1.2
 """A worker with more than so many times the mean weight gives shards away."""
 _LEAST_DIFFERENCE = 0.05
@@ -60,9 +61,9 @@ def shared_out(owners: Mapping[int, str], workers: Collection[str], loads: Seque
 
     `owners`: shard -> worker until now. `workers` are to serve all shards; at least one. `loads`: `ShardLoad.busy` of
     each shard. The shards of workers that left go to those with the least weight. Workers that held nothing take
-    their share from those with the most. All other shards stay.
+    their share from those with the most. All other shards stay. While no worker is busy, shards count the same.
     """
-    shares = _Shares(owners, workers, loads)
+    shares = _Shares(owners, workers, loads if _busiest(owners, loads) > _IDLE else [0.0] * len(loads))
     joined = {worker for worker, shards in shares.held.items() if not shards}
     for shard in sorted(shares.orphans, key=lambda shard: (-shares.weights[shard], shard)):
         shares.give(shard, shares.lightest(workers))
@@ -90,6 +91,15 @@ def next_move(
         if move:
             return move
     return None
+
+
+def _busiest(owners: Mapping[int, str], loads: Sequence[float]) -> float:
+    """Returns the greatest load of a worker, or of the shards that have none."""
+    sums: dict[str, float] = {}
+    for shard, load in enumerate(loads):
+        owner = owners.get(shard, "")
+        sums[owner] = sums.get(owner, 0.0) + load
+    return max(sums.values(), default=0.0)
 
 
 class _Shares:

@@ -74,9 +74,9 @@ class _Counted(ColdSeen):
 
     asked = 0
 
-    async def answers(self, marks: Sequence[int]) -> list[str]:
+    async def answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
         self.asked += len(marks)
-        return await super().answers(marks)
+        return await super().answers(marks, parts)
 
 
 async def _fill(bench: Bench, tails: Tails) -> int:

@@ -104,9 +104,9 @@ async def test_few_new_urls_of_cold_hosts_cost_a_read(
     frontier = frontier_of()
     cold, asked = cold_of(frontier, tmp_path), []
 
-    async def counted(marks: list[int]) -> list[str]:
+    async def counted(marks: list[int], parts: list[str]) -> list[str]:
         asked.extend(marks)
-        return await answers(marks)
+        return await answers(marks, parts)
 
     answers = cold.answers
     monkeypatch.setattr(cold, "answers", counted)
@@ -193,10 +193,10 @@ async def test_an_outdated_answer_is_asked_for_again(
     url = next(url for url, state in zip(urls[6000:], states[6000:], strict=True) if state == MAYBE)
     answers, asked = cold.answers, 0
 
-    async def late(marks: list[int]) -> list[str]:
+    async def late(marks: list[int], parts: list[str]) -> list[str]:
         nonlocal asked
         asked += 1
-        answered = await answers(marks)
+        answered = await answers(marks, parts)
         if asked == 1:
             assert await other.add([url]) == [True]
             assert await spill(other)

@@ -74,12 +74,15 @@ class ColdSeen:
         """Returns the cold part of another crawl of the same engine and store."""
         return self if keys == self._keys else ColdSeen(self._tails.of(keys))
 
-    async def answers(self, marks: Sequence[int]) -> list[str]:
-        """Does what `look` does, but waits while the store is unavailable: neither answer would be safe."""
+    async def answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
+        """Returns for each mark "seen", or the descriptor of the part of its bucket that lacks it.
+
+        `parts`: the descriptors of these parts. Waits while the store is unavailable: neither answer would be safe.
+        """
         hold = 0.0
         while True:
             try:
-                return await self.look(marks)
+                return await self._answers(marks, parts if not hold else await self._parts_of(marks))
             except StoreError as error:
                 if not hold:
                     logger.warning("The store of the seen set is unavailable (%s): links wait.", error)
@@ -95,12 +98,10 @@ class ColdSeen:
 
     async def have(self, marks: Sequence[int]) -> list[bool]:
         """Whether the cold buckets have marks."""
-        return [answer == _SEEN for answer in await self.look(marks)]
+        return [answer == _SEEN for answer in await self._answers(marks, await self._parts_of(marks))]
 
-    async def look(self, marks: Sequence[int]) -> list[str]:
-        """Returns for each mark "seen", or the descriptor of the part of its bucket that lacks it."""
-        from webcrawl.frontier.cold_bucket import has_mark
-
+    async def _parts_of(self, marks: Sequence[int]) -> list[str]:
+        """Returns the descriptors of the parts of the buckets of marks; "" for an empty bucket."""
         by_shard: dict[int, list[int]] = {}
         for index, mark in enumerate(marks):
             by_shard.setdefault(self._keys.shard_of_mark(mark), []).append(index)
@@ -110,12 +111,18 @@ class ColdSeen:
             )
             for shard, some in by_shard.items()
         ]
-        parts: dict[tuple[int, str], list[int]] = {}
-        for (shard, some), descriptors in zip(
-            by_shard.items(), await self._engine.run_all(calls), strict=True
-        ):
+        parts = [""] * len(marks)
+        for some, descriptors in zip(by_shard.values(), await self._engine.run_all(calls), strict=True):
             for index, descriptor in zip(some, descriptors, strict=True):
-                parts.setdefault((shard, descriptor.decode()), []).append(index)
+                parts[index] = descriptor.decode()
+        return parts
+
+    async def _answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
+        from webcrawl.frontier.cold_bucket import has_mark
+
+        by_part: dict[tuple[int, str], list[int]] = {}
+        for index, (mark, part) in enumerate(zip(marks, parts, strict=True)):
+            by_part.setdefault((self._keys.shard_of_mark(mark), part), []).append(index)
         answers = [""] * len(marks)
         room = asyncio.Semaphore(_READS_AT_ONCE)
 
@@ -126,7 +133,7 @@ class ColdSeen:
                 answers[index] = _SEEN if has_mark(known, marks[index]) else part[1]
 
         for outcome in await asyncio.gather(
-            *itertools.starmap(answer, parts.items()), return_exceptions=True
+            *itertools.starmap(answer, by_part.items()), return_exceptions=True
         ):
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -20,6 +20,8 @@ from webcrawl.policies.traffic import CLASSES, Traffic
 
 _COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
+_ASKED = ord("?")
+"""The verdict on a URL that is to be added again with an answer."""
 _REPORTS = 50
 """The most reports of a call, which keeps the engine from all other calls for some milliseconds."""
 
@@ -77,28 +79,31 @@ class Frontier(Operations):
         verdicts = [False] * len(candidates)
         unsure = await self._add(candidates, verdicts, dict.fromkeys(range(len(candidates)), ""))
         while unsure:
-            marks = [
-                self.keys.mark(url.host, url.fingerprint or 0) for url in map(candidates.__getitem__, unsure)
-            ]
+            urls = map(candidates.__getitem__, unsure)
+            marks = [self.keys.mark(url.host, url.fingerprint or 0) for url in urls]
             # a bucket may change before its answer arrives, so the answer names its version
-            answers = await self._stored_seen.answers(marks)
+            answers = await self._stored_seen.answers(marks, list(unsure.values()))
             unsure = await self._add(candidates, verdicts, dict(zip(unsure, answers, strict=True)))
         return verdicts
 
     async def _add(
         self, candidates: Sequence[Candidate], verdicts: list[bool], answers: Mapping[int, str]
-    ) -> list[int]:
-        """Adds the candidates with the indexes in `answers`; returns the indexes of those that need another answer."""
+    ) -> dict[int, str]:
+        """Adds the candidates with the indexes in `answers`; returns those that need another answer.
+
+        Their values are the descriptors of the parts that may have them.
+        """
         calls = list(_add_calls(self.keys, candidates, self.over, answers))
         replies = await self.engine.run_all([call for call, _ in calls])
-        unsure = []
+        unsure: dict[int, str] = {}
         for (_, indexes), reply in zip(calls, replies, strict=True):
-            for index, verdict in zip(indexes, reply.decode(), strict=True):
+            for index, verdict in zip(indexes, reply.verdicts.decode(), strict=True):
                 verdicts[index] = verdict == "1"
-            if b"?" in reply:
-                unsure += [
-                    index for index, verdict in zip(indexes, reply, strict=True) if verdict == ord("?")
+            if reply.parts:
+                asked = [
+                    index for index, verdict in zip(indexes, reply.verdicts, strict=True) if verdict == _ASKED
                 ]
+                unsure.update(zip(asked, (part.decode() for part in reply.parts), strict=True))
         return unsure
 
     async def is_seen(self, host: str, fingerprint: int) -> bool:

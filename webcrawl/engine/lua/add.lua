@@ -11,12 +11,14 @@
 -- each url
 --   mark     "" = no seen test, "!..." = queue the URL even if it was seen; "?...", a space and an answer for the seen set
 --   entry
--- reply      one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit, "?" to be
+-- reply
+--   verdicts  one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit, "?" to be
 --            added again with an answer, because the URL may be in the part of the seen set that is in the store
+--   parts    for each "?", in order, the descriptor of that part
 local now, N = now_ms(), P .. 'n'
 local known = seen_set(P .. 'seen:', N)
 
--- Returns whether a URL is queued, nil if that is not known, and whether it is queued although it was seen.
+-- Returns whether a URL is queued, and whether it is queued although it was seen; or nil and a part of the store.
 local function is_new(mark)
   if mark == '' then return true end
   local first, answer = string.byte(mark), nil
@@ -25,15 +27,15 @@ local function is_new(mark)
     first = string.byte(mark)
   end
   local anyway = first == 33
-  local is_unseen = unseen(known, anyway and string.sub(mark, 2) or mark, answer)
-  if is_unseen == nil then return nil end
+  local is_unseen, part = unseen(known, anyway and string.sub(mark, 2) or mark, answer)
+  if part then return nil, part end
   return is_unseen or anyway, anyway and not is_unseen
 end
 
 local function too_deep(entry, deepest) return deepest and cmsgpack.unpack(string.sub(entry, 5))[2] > deepest end
 
 local limited = redis.call('EXISTS', P .. 'limits') == 1
-local verdicts, queued, last, credited = {}, 0, 0, conf_of(P).credit
+local verdicts, parts, queued, last, credited = {}, {}, 0, 0, conf_of(P).credit
 for i = 1, n_host do
   local host, urls, rise, over = host_at(i)
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
@@ -42,7 +44,8 @@ for i = 1, n_host do
     local queue, again = false, nil
     if not too_deep(entry, deepest) then queue, again = is_new(mark) end
     verdicts[j] = queue and '1' or queue == nil and '?' or '0'
-    if again and classes.of(entry) == 0 then entry = classes.changed(entry, classes.UPDATE_CHK) end
+    if queue == nil then parts[#parts + 1] = again
+    elseif again and classes.of(entry) == 0 then entry = classes.changed(entry, classes.UPDATE_CHK) end
     if queue then fresh[#fresh + 1] = entry end
     if queue and credited then note_queued(P, host, entry, string.find(mark, '^%??%-?%d') and rise) end
   end
@@ -61,4 +64,5 @@ if queued > 0 then
 end
 settle_seen(known)
 save_ledger(P)
-return table.concat(verdicts)
+verdicts = table.concat(verdicts)
+return {verdicts, parts}

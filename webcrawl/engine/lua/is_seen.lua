@@ -6,5 +6,6 @@
 --   mark
 -- reply     1 or 0; 2 if it may be in its cold bucket, and is not in the engine
 local known = seen_set(P .. 'seen:', P .. 'n')
-if redis.call('SISMEMBER', seen_bucket(known, mark), mark) == 1 then return 1 end
-return known.cold and cold.maybe(known, mark) and 2 or 0
+local hot, value = seen_bucket(known, mark)
+if redis.call('SISMEMBER', hot, mark) == 1 then return 1 end
+return known.cold and cold.maybe(cold.range_of(known, mark, tonumber(mark)), value) and 2 or 0

@@ -73,7 +73,7 @@ function put.seen(_, _, marks)
   -- a mark that may be in the store already is kept here too
   for _, mark in ipairs(marks) do
     if unseen(known, mark) == nil then
-      redis.call('SADD', seen_bucket(known, mark), mark)
+      redis.call('SADD', (seen_bucket(known, mark)), mark)
       known.seen = known.seen + 1
     end
   end

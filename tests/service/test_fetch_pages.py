@@ -69,6 +69,27 @@ def test_each_url_has_its_own_result(service: Served, web: LocalWeb) -> None:
     assert reasons == {private: "robots", inner: "guard", "mailto:a@example.org": "invalid"}
 
 
+def test_results_are_in_the_order_of_the_urls_with_those_that_come_twice(
+    service: Served, web: LocalWeb
+) -> None:
+    twice, other = (
+        web.put(HOME, "/twice", "<title>Twice</title>"),
+        web.put(HOME, "/other", "<title>O</title>"),
+    )
+    wanted = [twice, "mailto:a@example.org", other, twice, "mailto:a@example.org"]
+    for _ in range(2):
+        assert [result["url"] for result in service.fetch(*wanted).json()["results"]] == wanted
+    assert web.urls().count(twice) == 1
+
+
+def test_a_page_that_redirects_to_itself_is_a_circle(service: Served, web: LocalWeb) -> None:
+    own = web.put(HOME, "/own", Reply(status=302, headers={"Location": "/own"}))
+    gate = web.put(HOME, "/gate", Reply(status=302, headers={"Location": "/gate", "Set-Cookie": "a=1"}))
+    results = service.fetch(own, gate).json()["results"]
+    assert [result["error"]["reason"] for result in results] == ["redirects", "redirects"]
+    assert web.urls().count(own) == 1
+
+
 def test_an_answer_that_takes_long_is_asked_for_again(service: Served, web: LocalWeb) -> None:
     slow = web.put(HOME, "/slow", Reply("<title>Slow</title>", delay=2))
     answer = service.fetch(slow, wait=0)

@@ -64,12 +64,17 @@ class Kind(ABC):
         yield from ()
 
 
+LARGEST = 1e10
+"""The largest number of a setting without a bound: 300 years of seconds. Lua prints larger times as 1e+14."""
+
+
 @dataclass(frozen=True)
 class Number(Kind):
-    """A finite number from `least` to `most`."""
+    """A number from `least` to `most`, and to `largest` if it has no other bound."""
 
     least: float = 0
     most: float = math.inf
+    largest: ClassVar[float] = LARGEST
     type = "float"
 
     @property
@@ -84,10 +89,12 @@ class Number(Kind):
         """Whether a number, already converted, is within the bounds."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
-        return math.isfinite(value) and self.least <= value <= self.most
+        return math.isfinite(value) and self.least <= value <= min(self.most, self.largest)
 
     def parse(self, value: Any) -> Any:
         number = float(value)
+        if self.largest < number <= self.most:
+            raise WrongEntry(f"{value!r} is too large: at most {self.largest:,.0f}")
         if isinstance(value, bool) or not self.accepts(number):
             raise ValueError(value)
         return number
@@ -98,6 +105,7 @@ class Whole(Number):
     """A whole number from `least` to `most`; with `or_zero` also 0."""
 
     or_zero: bool = False
+    largest: ClassVar[float] = 1e18
     type = "int"
 
     @property

@@ -10,7 +10,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from webcrawl.documents.body import Body
-from webcrawl.documents.page import HEAD_ONLY, METADATA_ONLY, WANTS_COOKIES
+from webcrawl.documents.page import HEAD_ONLY, METADATA_ONLY, REDIRECTS_TO_ITSELF, WANTS_COOKIES
 from webcrawl.http.heads import ODD_STATUS_LINE, REPEATED_LENGTH
 
 TRUNCATED = "truncated"
@@ -39,6 +39,7 @@ REMARKS = frozenset(
     {
         COOKIES_REFUSED,
         WANTS_COOKIES,
+        REDIRECTS_TO_ITSELF,
         BAD_CHECKSUM,
         ODD_STATUS_LINE,
         REPEATED_LENGTH,

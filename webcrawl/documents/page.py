@@ -57,6 +57,8 @@ class PendingLinks:
 
 WANTS_COOKIES = "wants_cookies"
 """The remark about a redirect that leads back to the page that led to it, until it gets its cookie back."""
+REDIRECTS_TO_ITSELF = "redirects_to_itself"
+"""The remark about a redirect to its own URL that is not asked again."""
 
 HEAD_ONLY = "head_only"
 METADATA_ONLY = "metadata_only"
@@ -310,10 +312,12 @@ class _UnstoredFields:
     def release(self) -> None:
         """Replaces the three records by empty ones, to free the body once the page is stored.
 
-        `queued_at` stays, because pages that are stuck are recorded after their rows are stored, and `fed_text` because
-        feeds come last.
+        `queued_at` stays, because pages that are stuck are recorded after their rows are stored, `fed_text` because
+        feeds come last, and the remarks because listeners get rows like the stored ones.
         """
+        remarks = self.archived.remarks
         self.archived, self.reading, self.links = ArchivedResponse(), PageReading(), PageOutlinks()
+        self.archived.remarks = remarks
 
 
 @dataclass(slots=True, kw_only=True)
@@ -403,6 +407,7 @@ class Page(_UnstoredFields):
         self.extraction_problem = ""
         self.fed_text = self.recrawl_request = self.text_digest = self.fetch_class = None
         self.caching = None, None, None
+        self.archived = ArchivedResponse()
         self.release()
 
     @property

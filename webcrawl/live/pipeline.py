@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from webcrawl.crawler.session import SessionComponent
-from webcrawl.documents.page import Page
+from webcrawl.documents.page import REDIRECTS_TO_ITSELF, WANTS_COOKIES, Page
 from webcrawl.errors import EngineUnavailable
 from webcrawl.live.answering import Answering
-from webcrawl.live.events import FILTERED, LiveAnswer
-from webcrawl.live.stored import REDIRECTS, target_of
+from webcrawl.live.events import FILTERED, REDIRECTS, LiveAnswer
+from webcrawl.live.stored import REDIRECT_STATUSES, target_of
 from webcrawl.urls.canonical import normalize
 
 
@@ -31,7 +31,17 @@ class LivePipeline(SessionComponent):
         answering: Answering = spider.answering
         if (target := target_of(row)) is not None:
             await answering.move(url, target)
-        elif row["status"] in REDIRECTS:
-            await answering.finish(url, LiveAnswer(url, FILTERED, "its redirect is not followed", row))
+        elif row["status"] in REDIRECT_STATUSES:
+            await answering.finish(url, _refused(url, row))
         else:
             await answering.finish(url, LiveAnswer.of_row(row))
+
+
+def _refused(url: str, row: dict[str, Any]) -> LiveAnswer:
+    """Returns the answer for a redirect that is not followed."""
+    remarks = (row["details"] or {}).get("remarks") or ()
+    if REDIRECTS_TO_ITSELF in remarks:
+        return LiveAnswer(url, REDIRECTS, "it redirects to itself", row)
+    if WANTS_COOKIES in remarks:
+        return LiveAnswer(url, REDIRECTS, "it redirects until it gets its cookie back", row)
+    return LiveAnswer(url, FILTERED, "its redirect is not followed", row)

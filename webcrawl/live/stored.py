@@ -13,7 +13,7 @@ from webcrawl.urls.canonical import as_requested
 if TYPE_CHECKING:
     from webcrawl.stores.metadata import Metadata
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _MOST_HOPS = 20
 
 
@@ -77,7 +77,7 @@ class StoredChains:
 
 def target_of(row: Mapping[str, Any]) -> str | None:
     """Returns the URL to which the page of a row redirects and which was followed, or None."""
-    is_redirect = row["status"] in REDIRECTS and row["final_url"] != row["url"]
+    is_redirect = row["status"] in REDIRECT_STATUSES and row["final_url"] != row["url"]
     return str(row["final_url"]) if is_redirect else None
 
 

@@ -19,7 +19,7 @@ from webcrawl.crawler.responses import (
 )
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session, SessionComponent
-from webcrawl.documents.page import WANTS_COOKIES, Page
+from webcrawl.documents.page import REDIRECTS_TO_ITSELF, WANTS_COOKIES, Page
 from webcrawl.errors import EngineUnavailable
 from webcrawl.urls.canonical import normalize, without_fragment
 
@@ -78,6 +78,8 @@ class RedirectMiddleware(SessionComponent):
         if after_cookies is None:
             return response
         result = self._pass_seen_test(request, after_cookies)
+        if target == normalize(request.url) and not result.dont_filter:
+            response.flags.append(REDIRECTS_TO_ITSELF)
         result.meta["referrer"] = without_fragment(request.url)
         if not await self._is_error(request, response, target):
             self._link(request, target)

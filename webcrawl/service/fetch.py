@@ -17,10 +17,11 @@ class FetchOutcome(Struct, omit_defaults=True):
 
 
 class FetchRequest(Struct):
-    """What a request wants. `put` is a Unix time; `urls` are normalized, by the URLs as given."""
+    """What a request wants. `put` is a Unix time; `given` are its URLs, `urls` the normalized ones by them."""
 
     caller: str
     put: float
+    given: list[str]
     urls: dict[str, str]
     max_ages: dict[str, float]
     parts: list[str]

@@ -164,7 +164,7 @@ class _FetchedPages:
                 settled[url] = FetchOutcome("invalid", str(error))
         ages = {url: self.service.ages.wanted(url, wanted.max_age) for url in urls.values()}
         order = {url: urls.get(url, "") for url in given}
-        return FetchRequest(caller.name, time.time(), order, ages, list(wanted.parts), settled)
+        return FetchRequest(caller.name, time.time(), given, order, ages, list(wanted.parts), settled)
 
     async def _answer(self, fetch: LiveFetch, stored: dict[str, StoredPage] | None = None) -> ApiAnswer:
         request = fetch.request
@@ -177,9 +177,11 @@ class _FetchedPages:
                 if _is_fresh(stored.get(url), request.put - request.max_ages[url]):
                     fetch.settle(url, FetchOutcome())
         room = PartsRoom()
-        results = await asyncio.gather(
+        each = await asyncio.gather(
             *(self._result(fetch, url, normalized, stored, room) for url, normalized in request.urls.items())
         )
+        by_url = dict(zip(request.urls, each, strict=True))
+        results = [by_url[url] for url in request.given]
         pending = any(result.pending for result in results)
         headers = {"Location": f"/v1/requests/{fetch.id}", "Retry-After": "1"} if pending else {}
         return ApiAnswer(FetchedPages(fetch.id, not pending, results), 202 if pending else 200, headers)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from webcrawl.config import check
 from webcrawl.config.kinds import Seconds
+from webcrawl.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,19 @@ def test_other_times_are_refused(value: object) -> None:
 def test_the_least_time_holds_for_text() -> None:
     with pytest.raises(ValueError, match="0"):
         Seconds(1).parse("0s")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("FRONTIER_LEASE_SECONDS", "1e30"),
+        ("CHECKPOINT_EVERY", 1e11),
+        ("DOWNLOAD_DELAY", 10**12),
+        ("RECRAWL_MAX_AGE", "9999999d"),
+        ("STORE_QUOTA_BYTES", 10**30),
+        ("POLITENESS_BACKOFF", "inf"),
+    ],
+)
+def test_numbers_that_no_time_or_size_has_are_refused(setting: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=rf"^{setting}, .* is too large: at most 1"):
+        check({setting: value})

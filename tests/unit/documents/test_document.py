@@ -346,3 +346,11 @@ def test_a_page_has_at_most_so_many_metas_that_are_read() -> None:
     assert page.elements[-1] == ("a", {"href": "/x"})
     page.forget(only_elements=True)
     assert len(page.metas) == MAX_METAS
+
+
+def test_a_page_that_is_stored_keeps_its_remarks_for_listeners() -> None:
+    page = Page(url=URL, host="example.org", fetched_at=NOW)
+    page.archived.remarks = ("head_only",)
+    row = page.row()
+    page.release()
+    assert page.row() == row and row["details"] == {"remarks": ["head_only"]}

@@ -45,6 +45,7 @@ _UNREAD = {
 _REMARKS = {
     "cookies_refused": "redirected with a cookie that was not kept",
     "wants_cookies": "led back to where they came from until they get a cookie: set COOKIES_ENABLED=True",
+    "redirects_to_itself": "redirect to themselves",
     "ai_opt_out": "without text, because the site says no to use by AI: see AI_OPT_OUTS",
     "bad_checksum": "decoded in full, but with a wrong checksum or length",
     "odd_status_line": "with a status line that is not as the standard says",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
+import redis.asyncio
 from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 
@@ -273,6 +276,31 @@ def test_events_are_for_each_url_as_asked() -> None:
     assert [event["ids"] for event in published] == [["1", "2"], ["3"], ["4"]]
     assert {event["page"]["title"] for event in published} == {"T"}
     assert [event["meta"] for event in published] == [{}, {}, {"n": 1}]
+
+
+async def test_a_connection_that_the_system_gave_up_is_opened_again(
+    frontier: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the client, the error ETIMEDOUT of a connection looks like a time without a message."""
+    opened: list[Any] = []
+    pubsub = redis.asyncio.Redis.pubsub
+
+    def watched(client: redis.asyncio.Redis) -> Any:
+        opened.append(pubsub(client))
+        return opened[-1]
+
+    monkeypatch.setattr(redis.asyncio.Redis, "pubsub", watched)
+    heard: list[bytes] = []
+    hearing = asyncio.create_task(hear(frontier.engine, "any", heard.append))
+    try:
+        async with asyncio.timeout(30):
+            for number in range(2):
+                while len(heard) <= number:
+                    await frontier.engine.client.publish("any", number)
+                    await asyncio.sleep(0.02)
+                opened[-1].connection._reader.set_exception(OSError(errno.ETIMEDOUT, "Connection timed out"))
+    finally:
+        hearing.cancel()
 
 
 async def test_a_reader_of_messages_ends_whenever_it_is_cancelled(frontier: Frontier) -> None:

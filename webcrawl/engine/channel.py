@@ -24,11 +24,15 @@ async def hear(engine: Engine, channel: str, heard: Callable[[bytes], None]) -> 
         try:
             async with (
                 engine.separate() as client,
-                client.pubsub(ignore_subscribe_messages=True) as messages,
+                client.pubsub() as messages,
             ):
                 await messages.subscribe(channel)
                 while not _is_cancelled():
-                    if message := await messages.get_message(timeout=_LOOK_SECONDS):
+                    message = await messages.get_message(timeout=_LOOK_SECONDS)
+                    if message is None:
+                        # the client also returns None, and at once, when the system has given the connection up
+                        await messages.ping()
+                    elif message["type"] == "message":
                         heard(message["data"])
         except UNAVAILABLE as error:
             logger.debug("Not connected to channel %s: %s", channel, error)

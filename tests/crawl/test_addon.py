@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 
+from tests.cases import cases
 from tests.crawl.conftest import Project
 from tests.crawls import CrawlResult
 from tests.web import LocalWeb
@@ -145,8 +146,8 @@ def begin(changes: Mapping[str, Any], source: str = "project", **more: object) -
     return crawler.settings
 
 
-@pytest.mark.parametrize("name", SAFEGUARDS)
-@pytest.mark.parametrize("source", SOURCES)
+@cases("name", SAFEGUARDS)
+@cases("source", SOURCES)
 def test_a_crawl_without_a_safeguard_is_refused(name: str, source: str) -> None:
     (setting,) = REMOVALS[name]
     sentence = (
@@ -158,7 +159,7 @@ def test_a_crawl_without_a_safeguard_is_refused(name: str, source: str) -> None:
     begin(REMOVALS[name], source, CRAWL_WITHOUT=[name])
 
 
-@pytest.mark.parametrize("name", SAFEGUARDS)
+@cases("name", SAFEGUARDS)
 def test_waiving_one_safeguard_waives_no_other(name: str) -> None:
     others = [other for other in SAFEGUARDS if other != name]
     with pytest.raises(ConfigurationError, match=re.escape(SAFEGUARDS[name].path)):

@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT, NO_NAMES, Crawl, CrawlResult, until
 from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
@@ -115,7 +116,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("width", [40, 55, 69, 80, 200])
+@cases("width", [40, 55, 69, 80, 200])
 def test_the_panel_fits_every_width(width: int) -> None:
     console = Console(width=width)
     with console.capture() as capture:
@@ -145,14 +146,12 @@ def test_the_panel_says_what_the_crawl_waits_for(width: int) -> None:
     assert ("https://example.org/a/long/path" in lines[-2]) == (width == 100)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "0 s"), (59.4, "59 s"), (230, "3 min 50 s"), (7500, "2 h 5 min")]
-)
+@cases(("seconds", "words"), [(0.2, "0 s"), (59.4, "59 s"), (230, "3 min 50 s"), (7500, "2 h 5 min")])
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-@pytest.mark.parametrize(
+@cases(
     ("number", "seconds", "line"),
     [
         (1, 230, "1 URL waits 3 min 50 s for its 4th try (http://h/)"),
@@ -261,7 +260,7 @@ def test_shares_of_fetches_are_shown_if_there_are_several(capsys: pytest.Capture
     assert line in summary_text(now, "stopped", "data")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("state", "expected"),
     [
         ({}, "Run the same command to continue."),

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from tests.crawl.archive import check, record_at
@@ -105,6 +106,7 @@ class Run:
             assert self.web.min_gap(label) >= delay
 
 
+@pytest.mark.slow
 def test_a_worker_killed_three_times_loses_no_page(
     start_crawl: StartCrawl, local_web: StartWeb, tmp_path: Path
 ) -> None:

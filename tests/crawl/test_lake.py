@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.catalog.sql import SqlCatalog
-
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, CrawlResult
 from tests.web import LocalWeb
@@ -19,6 +17,8 @@ TABLES = ("pages", "texts", "links")
 
 def counts(folder: Path) -> dict[str, list[int]]:
     """The rows of each table in each of its snapshots, as pyiceberg reads them."""
+    from pyiceberg.catalog.sql import SqlCatalog  # slow, and every process of tests imports this file
+
     catalogue = SqlCatalog("webcrawl", uri=f"sqlite:///{folder / 'metadata.db'}")
     try:
         tables = {name: catalogue.load_table(("webcrawl", name)) for name in TABLES}

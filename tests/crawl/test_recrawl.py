@@ -183,6 +183,7 @@ def as_json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
+@pytest.mark.parametrize("uri", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_a_worker_that_is_killed_while_it_plans_loses_and_repeats_nothing(
     local_web: StartWeb, start_crawl: StartCrawl, redis_url: str, uri: str
 ) -> None:
@@ -226,6 +227,7 @@ def offer_again(uri: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.parametrize("uri", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True)
 def test_a_kill_of_the_engine_loses_and_repeats_nothing(
     local_web: StartWeb, start_crawl: StartCrawl, durable: Any, uri: str
 ) -> None:

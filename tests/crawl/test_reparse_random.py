@@ -105,7 +105,8 @@ class RandomWeb:
         return text.format(**names, **chosen)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_random_pages_are_read_as_in_the_crawl(
     local_web: Callable[..., LocalWeb], crawl: Callable[..., CrawlResult], seed: int
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) ->
     )
 
 
+@pytest.mark.slow
 def test_a_farm_of_addresses_takes_no_forum_its_turns(crawl: RunCrawl, tmp_path: Path) -> None:
     web = TrapWeb(free_port("0.0.0.0"), pages=300, hosts=HONEST, traps=("farm",), outward=0.3, threads=150)
     names, log = free_dns_port(), tmp_path / "requests"

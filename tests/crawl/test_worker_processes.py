@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.crawl.conftest import Project
 from tests.crawls import CHECKOUT, Crawl, CrawlResult
 from tests.ports import free_ports
@@ -63,7 +64,7 @@ def urls_of(*feeds: Path) -> list[str]:
     return sorted(json.loads(line)["url"] for feed in feeds for line in feed.read_text().splitlines())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "own"),
     [
         ("items.jsonl", "items-2.jsonl"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from tests.cases import cases
 from tests.frontier.contents import Contents
 from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
@@ -251,7 +252,7 @@ async def test_a_restore_needs_the_number_of_shards_of_the_other_crawls(copy: Co
     assert not await copy.record.exists()
 
 
-@pytest.mark.parametrize("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
+@cases("uri", ["ftp://host/folder", "file://host/folder", "file:relative", ""])
 def test_unsupported_locations_are_refused(uri: str) -> None:
     with pytest.raises(ConfigurationError, match=f"checkpoint must .* not {uri!r}"):
         open_store(location(uri), "checkpoint")

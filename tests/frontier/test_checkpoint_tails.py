@@ -68,7 +68,7 @@ def test_concurrent_operations_neither_lose_nor_revive_urls(
     [
         *((verb, "breadth-first") for verb in ("add", "serve", "drain")),
         *(pytest.param(verb, "depth-first", marks=pytest.mark.slow) for verb in ("add", "serve", "drain")),
-        ("lease", "random"),
+        pytest.param("lease", "random", marks=pytest.mark.slow),
         ("condemn", "breadth-first"),
         ("bury", "breadth-first"),
     ],

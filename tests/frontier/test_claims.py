@@ -8,6 +8,7 @@ import pytest
 from redis import Redis
 from redis.crc import key_slot
 
+from tests.cases import cases
 from webcrawl.crawler.scheduling.start_urls import Kind, StartURLClaims
 
 KEY = "fed:start_urls"
@@ -72,7 +73,7 @@ def test_crawls_have_separate_claims(valkey: Redis) -> None:
     assert StartURLClaims(valkey, KEY, "list", "second", "two").owners() == []
 
 
-@pytest.mark.parametrize("key", [KEY, "{fed}:start_urls", "a}{b}c", "x{y"])
+@cases("key", [KEY, "{fed}:start_urls", "a}{b}c", "x{y"])
 def test_all_keys_are_in_the_slot_of_the_list(key: str) -> None:
     _, *keys = StartURLClaims(None, key, "list", "crawl", "host:1:abc")._keys("other:2:def")
     assert len({key_slot(one.encode()) for one in keys}) == 1

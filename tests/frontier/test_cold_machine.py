@@ -133,7 +133,7 @@ def test_no_known_url_is_lost_whatever_happens(redis_url: str) -> None:
         run_state_machine_as_test(
             lambda: SeenMachine(redis_url),
             settings=settings(
-                max_examples=25,
+                max_examples=12,
                 stateful_step_count=20,
                 suppress_health_check=[HealthCheck.too_slow],
                 phases=[Phase.reuse, Phase.generate, Phase.shrink],

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgpack
-import pytest
 
+from tests.cases import cases
 from tests.frontier.pages import page, urls_of
 from tests.frontier.spilling import spilling
 from webcrawl.frontier import DeadLetter, Frontier, Settlement
@@ -136,7 +136,7 @@ async def test_dead_letters_are_grouped_by_reason_in_bounded_work(frontier: Fron
     assert (await letters.by_reason(reason="nothing like it")).reasons == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reason", "kind"),
     [
         (

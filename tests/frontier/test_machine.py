@@ -153,7 +153,7 @@ def test_any_interleaving_matches_the_model(
         run_state_machine_as_test(
             lambda: FrontierMachine(redis_url, hot_urls, order, low_share, unit),
             settings=settings(
-                max_examples=10 if hot_urls else 14,
+                max_examples=6 if hot_urls else 8,
                 stateful_step_count=40,
                 suppress_health_check=[HealthCheck.too_slow],
                 phases=[Phase.reuse, Phase.generate, Phase.shrink],

@@ -12,6 +12,7 @@ from zlib import crc32
 import pytest
 from hypothesis import example, given, strategies as st
 
+from tests.cases import cases
 from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
 from tests.frontier.listed import change, set_urls
@@ -82,7 +83,7 @@ def test_an_entry_keeps_its_time_and_nothing_else_changes(
     assert replace(found, queued_at=None, is_observed=False) == known
 
 
-@pytest.mark.parametrize("more", [b"\x01", b"\xa5", b"\xa51234", b"\xa4" + bytes(5), b"\xa5" + bytes(6)])
+@cases("more", [b"\x01", b"\xa5", b"\xa51234", b"\xa4" + bytes(5), b"\xa5" + bytes(6)])
 def test_an_entry_with_anything_else_behind_it_is_damaged(more: bytes) -> None:
     with pytest.raises(ValueError, match="extra data"):
         LeasedURL.decode(1, HOST, sampled().entry() + more)

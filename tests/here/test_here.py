@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.crawls import Crawl, CrawlResult
 from tests.web import Hit, LocalWeb, Reply
 
@@ -247,7 +248,7 @@ def test_the_files_pipeline_stores_files(seen: Seen) -> None:
     assert (seen.folder / "files" / item["files"][0]["path"]).read_bytes() == b"file"
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         *("spider_opened", "spider_idle", "engine_started", "scheduler_empty", "request_scheduled"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from benchmarks.hostile_servers import ATTACKS
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 
 _READ = "crawl/test_hostile_hosts.py::test_documents_that_cost_much_are_cut_and_charged"
@@ -46,7 +45,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"none"}))
+@cases("attack", sorted(set(ATTACKS) - {"none"}))
 def test_an_attack_has_a_small_test(attack: str) -> None:
     file, _, name = SMALL[attack].partition("::")
     text = (CHECKOUT / "tests" / file).read_text()

@@ -17,6 +17,7 @@ import pytest
 import sqlalchemy
 import yaml
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT, Crawl
 from tests.postgres import PostgresServer
 from tests.s3server import Line, S3Server, weed_binary
@@ -160,7 +161,7 @@ def test_the_service_sets_only_what_is_read() -> None:
     assert set(re.findall(r"-s (\w+)=", UNIT)) <= set(DECLARED)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "command"),
     [
         ("scheduler", "jobs run"),

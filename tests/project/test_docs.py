@@ -6,9 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import webcrawl
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.project.documentation import (
     BLOCK,
@@ -57,7 +56,7 @@ def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
     assert blocks(README, "sh")[0] == 'make crawl SEEDS="https://example.org/"\nmake test\n'
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+@cases("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_relative_links_have_existing_targets(page: Path) -> None:
     for link in _LINK.findall(BLOCK.sub("", page.read_text())):
         if link.startswith(("https://", "http://")):
@@ -69,7 +68,7 @@ def test_relative_links_have_existing_targets(page: Path) -> None:
         assert not fragment or fragment in anchors(target), link
 
 
-@pytest.mark.parametrize(
+@cases(
     "page", sorted({*PAGES} & {*(CHECKOUT / "docs").rglob("*.md")} - REFERENCE), ids=lambda page: page.stem
 )
 def test_a_page_that_is_no_reference_is_short(page: Path) -> None:
@@ -80,7 +79,7 @@ def test_there_are_ten_pages_to_start_with() -> None:
     assert sorted(page.stem for page in (CHECKOUT / "docs" / "start").glob("*.md")) == STARTS
 
 
-@pytest.mark.parametrize("name", STARTS)
+@cases("name", STARTS)
 def test_a_page_to_start_with_shows_the_program_that_runs_in_any_folder(name: str) -> None:
     code = "\n".join(blocks(CHECKOUT / "docs" / "start" / f"{name}.md", "sh"))
     assert not re.search(r"^(\S*/)?scrapy ", code, re.MULTILINE)
@@ -174,7 +173,7 @@ def test_the_architecture_names_the_downloader_middlewares_in_order() -> None:
     assert len(registered) > 5 and registered == sorted(registered, key=lambda name: places[name])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+@cases("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_paths_and_modules_named_by_a_page_exist(page: Path) -> None:
     text = page.read_text()
     # the tutorial creates a project of its own, and test_tutorial.py runs it

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.forks import forks_of
 
@@ -143,8 +144,8 @@ def test_libraries_that_pages_install_are_those_of_extras() -> None:
     assert named <= known
 
 
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
-@pytest.mark.parametrize(
+@cases("python", ["3.11", "3.12", "3.13", "3.14"])
+@cases(
     ("platform", "machine"),
     [
         ("linux", "x86_64"),

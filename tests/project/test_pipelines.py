@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from scrapy.utils.misc import load_object
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from webcrawl.config.libraries import named_object
 from webcrawl.config.parts import ITEM_PIPELINES
@@ -16,7 +16,7 @@ PIPELINES = {path: load_object(path) for path in ITEM_PIPELINES}
 MIME_PIPELINES = [path for path, pipeline in PIPELINES.items() if issubclass(pipeline, MimePipeline)]
 
 
-@pytest.mark.parametrize("path", MIME_PIPELINES)
+@cases("path", MIME_PIPELINES)
 def test_a_pipeline_runs_between_checksum_and_language(path: str) -> None:
     assert ITEM_PIPELINES["webcrawl.pipelines.checksum.ChecksumPipeline"] < ITEM_PIPELINES[path], (
         "copies must be known before they are parsed"
@@ -26,7 +26,7 @@ def test_a_pipeline_runs_between_checksum_and_language(path: str) -> None:
     )
 
 
-@pytest.mark.parametrize("path", MIME_PIPELINES)
+@cases("path", MIME_PIPELINES)
 def test_a_pipeline_names_a_reader_and_types(path: str) -> None:
     pipeline = PIPELINES[path]
     assert callable(named_object(pipeline.reader))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import webcrawl
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.project.documentation import PAGES, blocks
 
@@ -52,13 +53,13 @@ def test_the_reference_documents_each_public_name_once() -> None:
     assert sorted(name for names in reference.values() for name in names) == sorted(webcrawl.__all__)
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+@cases("path", PROGRAMS, ids=lambda path: path.name)
 def test_examples_import_from_the_package_alone(path: Path) -> None:
     for module, name in imported(path.read_text()):
         assert module == "webcrawl" and name in webcrawl.__all__, f"{module}.{name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+@cases("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_pages_import_from_the_package_alone(page: Path) -> None:
     """Except what the page has just added to the package."""
     for code in blocks(page, "python"):

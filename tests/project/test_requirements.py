@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.project.test_makefile import make
 from tests.project.test_scrapyd import bare_python
@@ -85,7 +86,7 @@ CONTAINER = (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "needed"),
     [
         ("requirements/crawler.txt", direct()),

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 
 DOCS = CHECKOUT / "docs"
@@ -28,7 +29,7 @@ _TESTED = (DOCS / "reference" / "scrapy-here.md").read_text().partition("## Sett
 _ROWS = _ROW.findall(_TESTED + (DOCS / "reference" / "real-servers.md").read_text())
 
 
-@pytest.mark.parametrize("topic, names", _ROWS, ids=lambda text: text[:40])
+@cases("topic, names", _ROWS, ids=lambda text: text[:40])
 def test_each_row_has_a_test(topic: str, names: str, known: set[str]) -> None:
     tests = set(_TEST.findall(names))
     assert tests

@@ -21,6 +21,7 @@ from scrapy.utils.test import get_crawler
 
 from settings import base
 from tests import crawls
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from webcrawl.config import DEFAULTS
 from webcrawl.crawler.crawl_settings import completed
@@ -105,14 +106,14 @@ def test_the_settings_of_the_project_are_accepted() -> None:
     build()
 
 
-@pytest.mark.parametrize("name", NUMERIC)
-@pytest.mark.parametrize("value", ["many", "", "-1", "nan", "inf", [1]])
+@cases("name", NUMERIC)
+@cases("value", ["many", "", "-1", "nan", "inf", [1]])
 def test_a_wrong_number_is_named(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
         build(**{name: value})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("ALLOWED_DOMAINS", ["https://example.org"]),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-import pytest
-
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.project.documentation import (
     BLOCK,
@@ -39,7 +38,7 @@ def test_settings_have_headings_in_the_order_of_the_declarations() -> None:
     assert set(DECLARED) <= set(SETTINGS) <= set(DECLARED) | fixed
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@cases("name", DECLARED)
 def test_the_stated_type_and_default_are_the_real_ones(name: str) -> None:
     section = settings_sections()[name]
     default = DECLARED[name].default
@@ -74,7 +73,7 @@ def test_snippets_are_short_and_assign_their_setting() -> None:
             assert [target.id for target in named if isinstance(target, ast.Name)] == [name]
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@cases("name", DECLARED)
 def test_every_example_value_is_valid_and_not_the_default(name: str) -> None:
     setting = DECLARED[name]
     assert setting.parse(setting.example) == setting.example

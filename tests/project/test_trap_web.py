@@ -16,6 +16,7 @@ from benchmarks.servers import free_dns_port, free_port, requests, serving
 from benchmarks.trap_sites import TRAPS
 from benchmarks.trap_web import TrapWeb, serve
 from benchmarks.traps import SiteRequests
+from tests.cases import cases
 
 PORT = 80
 
@@ -45,7 +46,7 @@ def walk(web: TrapWeb, site: str | int, most: int = 1 << 30) -> tuple[dict[str, 
     return depths, others
 
 
-@pytest.mark.parametrize("name", TRAPS)
+@cases("name", TRAPS)
 def test_each_trap_has_more_links_than_pages_and_leads_nowhere_else(name: str) -> None:
     found, others = walk(TrapWeb(PORT), name, most=300)
     assert len(found) > 350

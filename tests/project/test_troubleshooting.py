@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 
 PACKAGES = ("webcrawl", "middlewares", "pipelines", "spiders")
@@ -41,7 +42,7 @@ def product() -> list[str]:
     return messages()
 
 
-@pytest.mark.parametrize("quoted", [*quotations()])
+@cases("quoted", [*quotations()])
 def test_a_quoted_message_is_one_of_the_product(quoted: str, product: list[str]) -> None:
     parts = [part for part in quoted.split("...") if len(part) >= _LEAST]
     assert parts, "a quotation has a part that can be recognised"

@@ -59,7 +59,8 @@ def limited(asked: Any) -> None:
     asyncio.run(within())
 
 
-def test_tools_fetch_and_read_pages(service: Served, web: LocalWeb) -> None:
+def test_tools_fetch_read_and_crawl_and_say_what_cannot_be_had(service: Served, web: LocalWeb) -> None:
+    """All in one session, because each takes a second and a half of processor time to begin."""
     text = " ".join(f"word{number}" for number in range(400))
     page = web.put(
         HOME,
@@ -101,40 +102,36 @@ def test_tools_fetch_and_read_pages(service: Served, web: LocalWeb) -> None:
             assert worked and "fetched 2 times" in history
             assert json.loads(history.splitlines()[1])["status"] == 200
 
-    limited(ask())
-
-
-def test_a_site_is_crawled(service: Served, web: LocalWeb) -> None:
-    page = web.put(HOME, "/site/", '<title>Site</title><a href="/site/a">a</a><a href="/outside">o</a>')
-    inner = web.put(HOME, "/site/a", "<title>Inner</title>")
-
-    async def ask() -> None:
-        async with assistant("--service", service.url) as client:
-            worked, answer = await call(client, "crawl_site", url=page, scope="path", most_pages=10)
-            assert worked, answer
-            name = answer.split()[1]
-            while True:
-                worked, answer = await call(client, "crawl_state", crawl=name)
-                if worked and json.loads(answer)["state"] == "finished":
-                    break
-                await asyncio.sleep(0.3)
-            assert json.loads((await call(client, "page_metadata", url=inner))[1])["crawl"] == name
-            worked, answer = await call(client, "crawl_state", crawl="nowhere")
-            assert not worked and "there is no crawl 'nowhere'" in answer
-            worked, answer = await call(client, "crawl_site", url=page, most_pages=0)
-            assert not worked and "most_pages" in answer
+            await crawl_a_site(client, web)
+            worked, answer = await call(client, "fetch_page", url="http://10.1.2.3/")
+            assert not worked and "inside a network that the service may not ask" in answer
+            for arguments in ({"url": ""}, {"url": "http://a.org/", "max_age": "soon"}, {}):
+                assert not (await call(client, "fetch_page", **arguments))[0]
 
     limited(ask())
     assert web.url(HOME, "/outside") not in web.urls()
 
 
-def test_what_cannot_be_had_is_said_in_words(service: Served) -> None:
+async def crawl_a_site(client: Client, web: LocalWeb) -> None:
+    page = web.put(HOME, "/site/", '<title>Site</title><a href="/site/a">a</a><a href="/outside">o</a>')
+    inner = web.put(HOME, "/site/a", "<title>Inner</title>")
+    worked, answer = await call(client, "crawl_site", url=page, scope="path", most_pages=10)
+    assert worked, answer
+    name = answer.split()[1]
+    while True:
+        worked, answer = await call(client, "crawl_state", crawl=name)
+        if worked and json.loads(answer)["state"] == "finished":
+            break
+        await asyncio.sleep(0.3)
+    assert json.loads((await call(client, "page_metadata", url=inner))[1])["crawl"] == name
+    worked, answer = await call(client, "crawl_state", crawl="nowhere")
+    assert not worked and "there is no crawl 'nowhere'" in answer
+    worked, answer = await call(client, "crawl_site", url=page, most_pages=0)
+    assert not worked and "most_pages" in answer
+
+
+def test_a_service_that_is_away_is_named() -> None:
     async def ask() -> None:
-        async with assistant("--service", service.url) as client:
-            worked, answer = await call(client, "fetch_page", url="http://10.1.2.3/")
-            assert not worked and "inside a network that the service may not ask" in answer
-            for arguments in ({"url": ""}, {"url": "http://a.org/", "max_age": "soon"}, {}):
-                assert not (await call(client, "fetch_page", **arguments))[0]
         async with assistant("--service", "http://127.0.0.1:9") as client:
             worked, answer = await call(client, "page_metadata", url="http://a.org/")
             assert not worked and "no answer of the service at http://127.0.0.1:9" in answer

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from redis import Redis
 
+from tests.cases import cases
 from tests.crawls import crawl_hosts
 from tests.service.served import Served
 from tests.web import LocalWeb
@@ -132,7 +133,7 @@ def test_wrong_questions_are_refused(stream: Stream) -> None:
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "valid"),
     [
         ("1-0", True),

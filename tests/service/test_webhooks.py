@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
+from tests.cases import cases
 from tests.crawls import until
 from tests.service.receiver import SECRET, Posted, Receiver
 from tests.service.served import Served
@@ -42,7 +43,7 @@ def test_signatures_are_those_of_the_specification() -> None:
     assert len(secret_bytes(new_secret())) == 32 and new_secret() != new_secret()
 
 
-@pytest.mark.parametrize(
+@cases(
     "entry, error",
     [
         ("http://a.test/", 'it must be "URL SECRET" or "URL SECRET TAG"'),

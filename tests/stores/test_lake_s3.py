@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.metadata import NOW, row
 from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, weed_binary
@@ -32,6 +31,8 @@ def test_tables_in_a_bucket_have_the_files_of_each_run(
             metadata.upsert([row(url)])
             tables = update_lake(config, metadata, "news")
     assert {name: state.rows for name, state in tables.items()} == {"texts": 2, "pages": 2}
+    from pyiceberg.catalog.sql import SqlCatalog  # slow, and every process of tests imports this file
+
     catalogue = SqlCatalog(
         "webcrawl",
         **{"uri": config.metadata, "s3.endpoint": f"http://127.0.0.1:{line.port}", "s3.region": "us-east-1"},

@@ -14,6 +14,7 @@ from hypothesis import assume, given, strategies as st
 from scrapy.settings import Settings, default_settings
 from scrapy_redis.connection import get_redis_from_settings
 
+from tests.cases import cases
 from webcrawl.config import (
     DECLARED,
     DEFAULTS,
@@ -85,7 +86,7 @@ def spill_uri_of(settings: dict[str, Any]) -> str | None:
     return spill_uri(given, EngineConfig.from_settings(given), StoreConfig.from_settings(given))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "uri"),
     [
         ({}, "file:///data/frontier"),
@@ -100,9 +101,7 @@ def test_default_spill_uri_is_reachable_by_all_workers(settings: dict[str, Any],
     assert spill_uri_of(settings) == uri
 
 
-@pytest.mark.parametrize(
-    "uri", ["/folder", "file://folder", "file://host/folder", "s3:///prefix", "ftp://host/x"]
-)
+@cases("uri", ["/folder", "file://folder", "file://host/folder", "s3:///prefix", "ftp://host/x"])
 def test_invalid_spill_uri_names_the_setting(uri: str) -> None:
     with pytest.raises(ConfigurationError, match="FRONTIER_SPILL_URI"):
         spill_uri_of({"FRONTIER_SPILL_URI": uri})
@@ -131,7 +130,7 @@ def test_settings_of_other_packages_are_not_misspellings() -> None:
     check(Settings({"URL_LAST_YEAR": 2020, "CRAWL_NOTES": "ours", "REDIS_URLS": []}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("concurrency", "delay", "hosts", "urls"),
     [(64, 1, 256, 20), (16, 0, 256, 20), (200, 0.5, 800, 20), (64, 5, 1280, 4), (64, 3600, 2560, 2)],
 )
@@ -164,7 +163,7 @@ def test_words_of_text_are_checked_and_put_in_order() -> None:
         setting.parse("pdf")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "slow"),
     [
         ({}, 4096),
@@ -199,7 +198,7 @@ def test_slow_requests_leave_half_of_the_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "entries"),
     [
         ("a,b", ["a", "b"]),

@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 import grpc
 import pytest
 
+from tests.cases import cases
 from tests.urlfrontier.client import Client
 from webcrawl.commands.urlfrontier import check_options, is_loopback
 from webcrawl.errors import ConfigurationError
@@ -68,7 +69,7 @@ def test_a_frontier_goes_on_where_it_was_stopped(
         assert (info.url, list(info.metadata["m"].values)) == (A, ["1"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("options", "message"),
     [
         ({"bind": "0.0.0.0"}, "--bind 0.0.0.0: who reaches this address could read and delete all URLs"),

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.alarms.item_schema import item_check
 from webcrawl.errors import ConfigurationError
 
@@ -64,7 +65,7 @@ def test_an_item_as_its_dataclass_says_passes() -> None:
     assert CHECK(FULL) == CHECK({"name": "Ball", "price": 1.5}) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "problem"),
     [
         ({"price": "3"}, "Product.price: float expected, str found ('3')"),

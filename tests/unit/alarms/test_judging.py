@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from webcrawl.alarms.judging import (
     CHECKPOINT_SECONDS,
     FIRST_SECONDS,
@@ -91,9 +91,7 @@ def test_a_stall_is_told_once_until_the_next_fetch() -> None:
     assert kinds(readings(dict(stalled), {"fine": 4, "times": long})) == ["STALLED", "STALLED"]
 
 
-@pytest.mark.parametrize(
-    "rest", [{"paused": True}, {"open": 0}, {"workers": 0}, {"holding": {"w": "disk full"}}]
-)
+@cases("rest", [{"paused": True}, {"open": 0}, {"workers": 0}, {"holding": {"w": "disk full"}}])
 def test_a_crawl_that_may_rest_is_not_stalled(rest: dict[str, Any]) -> None:
     long = int(STALLED_SECONDS / STEP) + 2
     found = kinds(readings({"fine": 3, "open": 9, **rest, "times": long}))
@@ -173,7 +171,7 @@ def test_stuck_pages_are_told_by_kind() -> None:
     ]
 
 
-@pytest.mark.parametrize("notes", ["", "{", "[]", '{"seen": "x"}', "null", '{"seen":1,"errors":3}'])
+@cases("notes", ["", "{", "[]", '{"seen": "x"}', "null", '{"seen":1,"errors":3}'])
 def test_notes_that_cannot_be_read_are_begun_anew(notes: str) -> None:
     assert WatcherState.decoded(notes) == WatcherState()
 

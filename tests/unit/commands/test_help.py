@@ -11,12 +11,13 @@ from scrapy.commands import ScrapyCommand
 from scrapy.settings import Settings
 
 import webcrawl.commands
+from tests.cases import cases
 from webcrawl.documents.values import counted, without_class
 
 NAMES = [module.name for module in pkgutil.iter_modules(webcrawl.commands.__path__)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_no_line_of_help_looks_like_a_heading(name: str) -> None:
     """Scrapy's formatter prints a line that ends with a colon as a heading; any word may end a line."""
     command: ScrapyCommand = import_module(f"webcrawl.commands.{name}").Command()
@@ -45,7 +46,7 @@ def test_counted_agrees_with_its_number(number: int, noun: tuple[str, ...], text
     assert counted(number, *noun) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reason", "text"),
     [
         ("IgnoreRequest: robots.txt disallows it", "robots.txt disallows it"),

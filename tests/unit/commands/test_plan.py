@@ -14,6 +14,7 @@ import pytest
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from webcrawl.commands.plan import Command, shown
 
@@ -134,7 +135,7 @@ def test_arguments_are_refused() -> None:
         plan("15e9")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "unit", "text"),
     [
         (0.0, "bytes", "0 B"),

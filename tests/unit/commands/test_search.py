@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.metadata import NOW
 from tests.unit.search.indexes import page
 from webcrawl.commands.search import _json, _marked, _text
@@ -21,7 +22,7 @@ def hit(snippet: str = "", marks: Any = (), **facts: Any) -> Hit:
     return Hit(entry_of(page("/a", **facts), ()), 1.23456, snippet, marks)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "is_end", "expected"),
     [
         ("2026-02-03", False, datetime(2026, 2, 3, tzinfo=UTC)),

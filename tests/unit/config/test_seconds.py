@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.config import check
 from webcrawl.config.kinds import Seconds
 from webcrawl.errors import ConfigurationError
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "seconds"),
     [
         ("90s", 90),
@@ -26,7 +27,7 @@ def test_seconds_have_units(value: object, seconds: float) -> None:
     assert Seconds().parse(value) == seconds
 
 
-@pytest.mark.parametrize("value", ["2 weeks", "h", "-5s", "", "1h30m", "nan", None, True])
+@cases("value", ["2 weeks", "h", "-5s", "", "1h30m", "nan", None, True])
 def test_other_times_are_refused(value: object) -> None:
     with pytest.raises((ValueError, TypeError)):
         Seconds().parse(value)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from webcrawl.config import read
 from webcrawl.config.frontier import FrontierConfig
 from webcrawl.errors import ConfigurationError
@@ -25,7 +26,7 @@ def test_each_class_may_have_a_share() -> None:
     assert read(Settings({"TRAFFIC": dict.fromkeys(CLASSES, 1)}), "TRAFFIC") == dict.fromkeys(CLASSES, 1.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "message"),
     [
         ({"coverage": 1}, "TRAFFIC, 'coverage' is not .*\"update-chk\""),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scrapy import Request, Spider
 
+from tests.cases import cases
 from webcrawl.crawler.components import Components, FailureJudge, Pacer, Reads, ResourceRules
 from webcrawl.errors import ConfigurationError
 
@@ -55,7 +56,7 @@ class Pipeline:
             self.reads = reads
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spider", "pipelines", "tree", "facts", "simhash", "kept"),
     [
         (ReadsNothing, [], False, False, False, False),

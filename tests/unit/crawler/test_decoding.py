@@ -14,6 +14,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import HtmlResponse, Response
 
+from tests.cases import cases
 from tests.downloads import Client, run
 from webcrawl.crawler.access import ROBOTS
 from webcrawl.documents import content_coding
@@ -52,8 +53,8 @@ def test_body_is_decoded_and_the_header_removed() -> None:
     run(check())
 
 
-@pytest.mark.parametrize("body", [b"<p>not encoded", b"\x1f\x8b\x08 nearly", PAGE])
-@pytest.mark.parametrize("encoding", ["gzip", "br", "utf-8", "gzip, unheard-of"])
+@cases("body", [b"<p>not encoded", b"\x1f\x8b\x08 nearly", PAGE])
+@cases("encoding", ["gzip", "br", "utf-8", "gzip, unheard-of"])
 def test_body_with_a_wrong_encoding_stays_unchanged(body: bytes, encoding: str) -> None:
     async def check() -> None:
         response = await decoded(answer(body, encoding))

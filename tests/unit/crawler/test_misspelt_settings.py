@@ -15,13 +15,14 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings, default_settings
 
+from tests.cases import cases
 from webcrawl.config import DECLARED
 from webcrawl.crawler.misspelt_settings import WITHOUT_DEFAULTS, meant
 
 _READ = re.compile(r"""settings(?:\.(?:get\w*|pop|setdefault)\(|\[)\s*['"]([A-Z][A-Z0-9_]+)['"]""")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "known"),
     [
         ("DOWNLOAD_DELY", "DOWNLOAD_DELAY"),
@@ -40,7 +41,7 @@ def test_a_near_miss_is_known(name: str, known: str) -> None:
     assert meant(name) == known
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "MY_THING",

@@ -21,6 +21,7 @@ from hypothesis import given, strategies as st
 from scrapy import Request
 from scrapy.http import Headers, HtmlResponse, Response, TextResponse
 
+from tests.cases import cases
 from tests.unit.warcs import NOW, check, one_file, replay
 from webcrawl.config import ReaderConfig, Spool
 from webcrawl.crawler.pages.from_response import document_of
@@ -236,8 +237,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 BODY = b"".join(b"%d," % number for number in range(25_000)) * 9
 
 
-@pytest.mark.parametrize("chunk", [1000, 1 << 30])
-@pytest.mark.parametrize(
+@cases("chunk", [1000, 1 << 30])
+@cases(
     ("coding", "payload"),
     [
         ("gzip", gzip.compress(BODY, 1, mtime=0)),
@@ -261,8 +262,8 @@ def test_content_codings_are_decoded_in_chunks(coding: str, payload: bytes, chun
     assert not coding or max(map(len, found)) <= CHUNK * (4 if coding == "br" else 1)
 
 
-@pytest.mark.parametrize("zeros", [CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK])
-@pytest.mark.parametrize("wbits", [15, -15, 31])
+@cases("zeros", [CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK])
+@cases("wbits", [15, -15, 31])
 def test_no_bytes_are_lost_at_chunk_boundaries(zeros: int, wbits: int) -> None:
     packed = zlib.compress(bytes(zeros), wbits=wbits)
     name = "gzip" if wbits == 31 else "deflate"
@@ -275,7 +276,7 @@ def test_bomb_is_decoded_only_on_demand() -> None:
     assert all(len(next(found)) <= CHUNK for _ in range(3))
 
 
-@pytest.mark.parametrize("name", ["gzip", "deflate", "br", "zstd", "rot13"])
+@cases("name", ["gzip", "deflate", "br", "zstd", "rot13"])
 def test_body_without_its_declared_coding_raises(name: str) -> None:
     with pytest.raises(BadCoding, match=name):
         list(pieces([b"<p>this was never encoded, whatever they say"], [name]))

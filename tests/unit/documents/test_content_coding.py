@@ -10,6 +10,7 @@ from itertools import chain, repeat
 import brotli
 import pytest
 
+from tests.cases import cases
 from webcrawl.documents.content_coding import codings, pieces, zstd
 from webcrawl.errors import BadCoding
 
@@ -18,7 +19,7 @@ def decoded(payload: bytes, coding: str | None) -> bytes:
     return b"".join(pieces([payload], codings(coding)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("coding", "payload"),
     [
         ("gzip", gzip.compress(b"body", mtime=0)),
@@ -35,7 +36,7 @@ def test_content_codings_are_decoded(coding: str | None, payload: bytes) -> None
     assert decoded(payload, coding) == b"body"
 
 
-@pytest.mark.parametrize("coding", ["gzip", "br", "zstd", "unheard-of"])
+@cases("coding", ["gzip", "br", "zstd", "unheard-of"])
 def test_body_without_its_declared_coding_raises(coding: str) -> None:
     with pytest.raises(BadCoding):
         decoded(b"body", coding)
@@ -44,7 +45,7 @@ def test_body_without_its_declared_coding_raises(coding: str) -> None:
 ZSTD = zstd.compress(b"bo") + b"\x50\x2a\x4d\x18\x01\0\0\0x" + zstd.compress(b"dy")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("coding", "payload"),
     [
         ("gzip", gzip.compress(b"bo", mtime=0) + gzip.compress(b"dy", mtime=0)),
@@ -56,7 +57,7 @@ ZSTD = zstd.compress(b"bo") + b"\x50\x2a\x4d\x18\x01\0\0\0x" + zstd.compress(b"d
         ("br, gzip", gzip.compress(brotli.compress(b"body")[:-1], mtime=0)),
     ],
 )
-@pytest.mark.parametrize("size", [1, 1000])
+@cases("size", [1, 1000])
 def test_truncated_payload_is_reported(coding: str, payload: bytes, size: int) -> None:
     def cut(data: bytes) -> tuple[bytes, int]:
         flaws: list[str] = []
@@ -147,8 +148,8 @@ LYING = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 7, 100_000])
-@pytest.mark.parametrize(("coding", "payload", "flaws"), LYING.values(), ids=LYING)
+@cases("size", [1, 7, 100_000])
+@cases(("coding", "payload", "flaws"), LYING.values(), ids=LYING)
 def test_content_with_a_wrong_checksum_is_kept_and_noted(
     coding: str, payload: bytes, flaws: list[str], size: int
 ) -> None:
@@ -182,7 +183,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize(("coding", "payload"), DAMAGED.values(), ids=DAMAGED)
+@cases(("coding", "payload"), DAMAGED.values(), ids=DAMAGED)
 def test_other_damage_is_not_taken_for_a_wrong_checksum(coding: str, payload: bytes) -> None:
     with pytest.raises(BadCoding):
         decoded(payload, coding)

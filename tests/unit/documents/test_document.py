@@ -15,6 +15,7 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.document import MOST_TREES, Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.link_elements import MAX_METAS
@@ -47,7 +48,7 @@ def test_empty_document_is_true_and_has_a_tree() -> None:
     assert document(b"").html.body is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "charset", "text"),
     [
         ("grüße".encode(), "utf-8", "grüße"),
@@ -152,7 +153,7 @@ HTML = b"<!DOCTYPE html><title>x</title>"
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "body", "path", "mime_type"),
     [
         ("text/html", HTML, "", "text/html"),
@@ -205,7 +206,7 @@ def test_mime_type_is_sniffed(header: str | None, body: bytes, path: str, mime_t
     assert sniff(header, body, URL + path).mime_type == mime_type
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "body", "charset"),
     [
         ("text/html; charset=ISO-8859-1", b"<p>", "cp1252"),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from webencodings import LABELS
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import CODECS, codec_of, decode, encoder, is_mostly_utf8, label_of
 from webcrawl.documents.mime.charset import CHARSET_BYTES, charset_of, detected
@@ -24,7 +25,7 @@ def test_the_table_is_that_of_the_standard() -> None:
     assert len(set(LABELS.values())) == 40
 
 
-@pytest.mark.parametrize("label", sorted(LABELS))
+@cases("label", sorted(LABELS))
 def test_every_label_of_the_standard_is_known(label: str) -> None:
     """In a header and in <meta>, in any case."""
     codec, name = codec_of(label), LABELS[label]
@@ -48,7 +49,7 @@ def test_every_label_of_the_standard_is_known(label: str) -> None:
     assert again == codec
 
 
-@pytest.mark.parametrize(
+@cases(
     ("label", "codec"),
     [
         ("x-gbk", "gbk"),
@@ -77,7 +78,7 @@ def test_labels(label: str, codec: str | None) -> None:
     assert codec_of(label) == codec
 
 
-@pytest.mark.parametrize(
+@cases(
     ("codec", "body", "text"),
     [
         ("gbk", b"\x80 \xa2\xe3 \xa6\xd9 \x81\x30\x81\x30", "€ € \ufe10 \x80"),
@@ -101,7 +102,7 @@ def test_bytes_are_decoded_as_in_the_standard(codec: str, body: bytes, text: str
     assert Document(body, "text/plain", codec, URL).text == text
 
 
-@pytest.mark.parametrize("codec", SINGLE)
+@cases("codec", SINGLE)
 def test_each_byte_is_encoded_to_what_decodes_to_it(codec: str) -> None:
     encode = encoder(codec)
     assert encode is not None
@@ -159,9 +160,9 @@ TEXTS = {
 BAD = [b"\xff", b"\x92", b"\xe9", b"\xc3", b"\xe4\xbd"]
 
 
-@pytest.mark.parametrize("language", TEXTS)
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("times", [1, 3, 500])
+@cases("language", TEXTS)
+@cases("bad", BAD)
+@cases("times", [1, 3, 500])
 def test_utf_8_with_a_bad_byte_is_utf_8(language: str, bad: bytes, times: int) -> None:
     words = f"<title>x</title><p>{TEXTS[language]}</p>".encode() * times
     for body in (words + bad + b" ", bad + words, words[: len(words) // 2] + bad + b" " + words):
@@ -190,8 +191,8 @@ def test_bytes_of_another_encoding_are_not_mostly_utf_8() -> None:
     assert not is_mostly_utf8("Grüße aus Köln".encode("cp1252"))
 
 
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("mime_type", ["text/html", "text/plain", "application/xml", None])
+@cases("codec", ["utf-16-le", "utf-16-be"])
+@cases("mime_type", ["text/html", "text/plain", "application/xml", None])
 def test_utf_16_without_a_mark_is_plain(codec: str, mime_type: str | None) -> None:
     markup = (
         "<?xml version='1.0'?><html><title>你好 ж</title><p>text"
@@ -207,12 +208,12 @@ def test_utf_16_without_a_mark_is_plain(codec: str, mime_type: str | None) -> No
     assert sniff("text/html; charset=utf-8", markup.encode(codec), URL).charset == "utf-8"
 
 
-@pytest.mark.parametrize("body", BINARY)
+@cases("body", BINARY)
 def test_binary_bytes_are_not_utf_16(body: bytes) -> None:
     assert not (sniff("text/html", body, URL).charset or "").startswith("utf-16")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mime_type", "body", "codec"),
     [
         ("text/html", b"<?xml version='1.0' encoding='koi8-r'?><meta charset=gbk>", "gbk"),

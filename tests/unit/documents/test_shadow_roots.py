@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.text import visible_text
@@ -18,7 +19,7 @@ def document_of(markup: str) -> Document:
     return Document(markup.encode(), "text/html", "utf-8", URL)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "shown"),
     [
         pytest.param(f"<x-a>{ROOT}in</template></x-a>", "in", id="content"),
@@ -109,7 +110,7 @@ def test_nesting_of_roots_is_bounded() -> None:
     assert len(visible_text(document.html).split()) == MAX_NESTED_ROOTS + 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "length"),
     [
         pytest.param(f"<div>{ROOT}<slot></slot></template>x" * 40_000, 40_000, id="hosts in slots"),

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.text_signals import (
     COUNTS,
     DUPLICATE_SIZES,
@@ -82,6 +83,6 @@ def test_signals_of_a_small_text() -> None:
     assert {name: signals[name] for name in expected} == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["word", "...", "{ } {", "a b"])
+@cases("text", ["word", "...", "{ } {", "a b"])
 def test_short_texts_have_all_signals(text: str) -> None:
     assert text_signals(text).keys() == {*COUNTS, *SHARES}

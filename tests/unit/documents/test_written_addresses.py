@@ -7,10 +7,11 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.written_addresses import MAX_LENGTH, trimmed, written_addresses
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "addresses"),
     [
         (

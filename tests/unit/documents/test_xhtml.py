@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.markup import expanded
 from webcrawl.results.rewriting import rewritten_page
@@ -17,9 +18,7 @@ def xhtml(body: str) -> Document:
     return Document(body.encode(), XHTML, "utf-8", "http://a.example/")
 
 
-@pytest.mark.parametrize(
-    "name", ["script", "style", "title", "textarea", "iframe", "noscript", "xmp", "a", "p"]
-)
+@cases("name", ["script", "style", "title", "textarea", "iframe", "noscript", "xmp", "a", "p"])
 def test_content_after_a_self_closing_element_is_kept(name: str) -> None:
     for empty in (f"<{name}/>", f"<{name.upper()} />", f'<{name} src="a>b" x:y = \'"/>\' />'):
         tree = xhtml(

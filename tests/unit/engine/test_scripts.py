@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.engine.scripts import Header, script_call, script_header, script_source
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -81,7 +82,7 @@ def test_arguments_are_packed_by_their_names() -> None:
     assert header.unpacked([[1, 2]])[0].urls == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("keys", "arguments"),
     [
         (["p", "q"], {"host": "a", "most": 1, "url": {"path": [], "level": []}, "entries": []}),
@@ -107,7 +108,7 @@ def test_an_empty_reply_with_fields_is_none() -> None:
     assert script_header("lease").unpacked([]) == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@cases("script", SCRIPTS)
 def test_a_script_uses_the_names_of_its_header(script: str) -> None:
     header, text = script_header(script), own_text(script)
     assert not re.search(r"\b(KEYS|ARGV)\b", text)

@@ -8,12 +8,13 @@ import re
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.config.passwords import hide_in_log, without_password
 from webcrawl.engine.server_url import ServerURL
 from webcrawl.errors import ConfigurationError
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "expected"),
     [
         ("redis://a", ServerURL((("a", 6379),), {})),
@@ -49,7 +50,7 @@ def test_the_parts_of_a_url_are_read(url: str, expected: ServerURL) -> None:
     assert ServerURL.parse(url) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "wrong"),
     [
         ("ftp://a", "the scheme must be one of unix, redis, rediss"),

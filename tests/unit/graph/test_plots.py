@@ -10,6 +10,7 @@ import lxml.etree as etree
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from webcrawl.graph.plots import _at_least, degrees, top
 
 NAMESPACE = {"svg": "http://www.w3.org/2000/svg"}
@@ -42,7 +43,7 @@ def test_a_curve_has_the_numbers_of_vertices_with_so_many_links() -> None:
     assert vertices.tolist() == [int(np.sum(values >= number)) for number in numbers]
 
 
-@pytest.mark.parametrize("values", [[], [0, 0], [1], [7, 7, 7]])
+@cases("values", [[], [0, 0], [1], [7, 7, 7]])
 def test_few_vertices_are_drawn_too(values: list[int]) -> None:
     degrees_of = np.array(values, dtype=np.int32)
     lines = points(degrees("x", {"to": degrees_of, "on": degrees_of}))

@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.hosts.adaptation import MOST_FACTOR, RATE_STEP, RECENT, WINDOW, Adaptation
 
 SECONDS = st.floats(0, 100)
@@ -109,8 +110,8 @@ def queue(
     return found
 
 
-@pytest.mark.parametrize("others", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("seed", range(3))
+@cases("others", [0.0, 1.0, 2.0])
+@cases("seed", range(3))
 def test_it_settles_below_the_knee_of_a_queue(others: float, seed: int) -> None:
     service = 0.2
     knee = 1 / service - others

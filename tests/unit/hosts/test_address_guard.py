@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import AddressRefused, ConfigurationError
 from webcrawl.hosts.address_guard import AddressGuard
 
@@ -21,7 +22,7 @@ def allows(
     return True
 
 
-@pytest.mark.parametrize(
+@cases(
     "address",
     [
         "8.8.8.8",
@@ -44,7 +45,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
     assert allows(address)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("address", "kind"),
     [
         ("127.0.0.1", "loopback"),
@@ -138,7 +139,7 @@ def test_allowed_networks_apply_to_plain_and_embedded_addresses() -> None:
         assert not allows(address, guard)
 
 
-@pytest.mark.parametrize("network", ["", "10.0.0.1/8", "10.0.0.0/33", "example.org", "fd00::/129"])
+@cases("network", ["", "10.0.0.1/8", "10.0.0.0/33", "example.org", "fd00::/129"])
 def test_invalid_network_names_the_setting(network: str) -> None:
     with pytest.raises(ConfigurationError, match="ALLOWED_NETWORKS"):
         AddressGuard(allowed_networks=["10.0.0.0/8", network])

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from tests.pacing import run
 from webcrawl.config import AddressConfig
 from webcrawl.errors import EngineUnavailable, LongWait
@@ -152,7 +153,7 @@ def test_connections_that_are_being_returned_are_not_used() -> None:
     assert not turn.may_start(1.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("address", "turn"),
     [
         ("192.0.2.1", "192.0.2.1"),

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.cases import cases
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.unit.hosts.resolving import Clock, eventually, refusal, run
 from webcrawl.errors import ConfigurationError, NameNotResolved
@@ -285,7 +286,7 @@ def test_close_fails_pending_and_further_queries(nameserver: Nameserver) -> None
     run(resolver, scenario)
 
 
-@pytest.mark.parametrize(
+@cases(
     "server",
     [
         "",
@@ -303,7 +304,7 @@ def test_invalid_server_names_the_setting(server: str) -> None:
         Resolver(["192.0.2.1", server])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("server", "expected"),
     [
         ("192.0.2.1", "192.0.2.1:53"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.local_addresses import LocalAddresses, read_local_addresses
 
@@ -62,7 +63,7 @@ def test_a_file_names_addresses(tmp_path: Path) -> None:
         read_local_addresses([f"@{listed}"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("word", "why"),
     [
         ("example.org", "entry 2: 'example.org' is not an IP address of this machine"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.networks import Networks, read_networks
 
@@ -37,7 +38,7 @@ def test_networks_are_read_from_a_file(tmp_path: Path) -> None:
     assert not networks.covers("198.51.100.8")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entry", "message"),
     [
         ("192.0.2.0/33", r"NAME, entry 2: '192.0.2.0/33' is not a network"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.hosts.opt_outs import AI_TXT, TDMREP, deciding_group, has_files, opts_out, with_files
 from webcrawl.hosts.robots import LARGE, RobotsPolicy
 from webcrawl.hosts.robots_directives import directives
@@ -21,9 +22,7 @@ def policy(text: str, **files: str) -> RobotsPolicy:
     return with_files(rules, {paths[name]: body.encode() for name, body in files.items()}) if files else rules
 
 
-@pytest.mark.parametrize(
-    "agent", ["GPTBot", "CCBot", "Google-Extended", "ClaudeBot", "gptbot/1.2", "AI2Bot-Dolma"]
-)
+@cases("agent", ["GPTBot", "CCBot", "Google-Extended", "ClaudeBot", "gptbot/1.2", "AI2Bot-Dolma"])
 def test_a_group_for_a_crawler_for_ai_counts(agent: str) -> None:
     rules = policy(
         f"User-agent: {agent}\nDisallow: /articles/\nAllow: /articles/free\n\nUser-agent: *\nDisallow: /no"
@@ -34,7 +33,7 @@ def test_a_group_for_a_crawler_for_ai_counts(agent: str) -> None:
     assert rules.allows(f"{URL}/articles/1", AGENT) and not rules.allows(f"{URL}/no", AGENT)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "User-agent: *\nDisallow: /",
@@ -53,7 +52,7 @@ def test_a_robots_txt_without_rules_has_no_groups(verdict: str, status: int) -> 
     assert rules.verdict == verdict and not opts_out(rules, f"{URL}/") and not has_files(rules)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text, out",
     [
         ("User-agent: *\nContent-Signal: search=yes, ai-train=no\nAllow: /", {"/", "/a"}),
@@ -77,7 +76,7 @@ def test_a_preference_after_a_group_without_rules_leaves_that_group_alone() -> N
     assert opts_out(rules, f"{URL}/") and rules.allows(f"{URL}/", AGENT)
 
 
-@pytest.mark.parametrize(
+@cases(
     "preferences, refused",
     [("train-ai=n", True), ("search=y, Train-AI = n", True), ("ai-train=no", True), ("train-ai=y", False)]
     + [("search=n", None), ("", None), ("train-ai", False)],
@@ -109,9 +108,7 @@ def test_ai_txt_and_tdmrep_json_are_groups() -> None:
     assert has_files(stored) and opts_out(stored, f"{URL}/art/1")
 
 
-@pytest.mark.parametrize(
-    "body", ["", "[", "{}", '{"location": "/"}', "[" * 10_000, '[{"location": "x\\ny"}]']
-)
+@cases("body", ["", "[", "{}", '{"location": "/"}', "[" * 10_000, '[{"location": "x\\ny"}]'])
 def test_a_damaged_tdmrep_json_says_nothing(body: str) -> None:
     rules = policy("User-agent: *", ai_txt="", tdmrep=body)
     assert has_files(rules) and not opts_out(rules, f"{URL}/") and rules.allows(f"{URL}/", AGENT)

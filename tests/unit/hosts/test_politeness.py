@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.cases import cases
 from webcrawl.config import PolitenessConfig
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.pace import Pace
@@ -38,7 +39,7 @@ def test_gap_counts_from_completion() -> None:
     assert turn.may_start(108.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "crawl_delay", "latency", "gap"),
     [
         (EXACT, None, 9.0, 1.0),
@@ -217,7 +218,7 @@ def test_wait_and_failures_carry_over_to_the_next_holder() -> None:
     assert turn.wait(2003.0) == 7.0, "a request in flight counts as ending now"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("field", "setting"),
     [
         ("delay", "DOWNLOAD_DELAY"),
@@ -229,7 +230,7 @@ def test_wait_and_failures_carry_over_to_the_next_holder() -> None:
         ("max_failures", "POLITENESS_MAX_FAILURES"),
     ],
 )
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", None, True])
+@cases("value", [-1, math.nan, math.inf, "1", None, True])
 def test_invalid_value_names_its_setting(field: str, setting: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"^{setting} must be"):
         replace(EXACT, **dict[str, Any]({field: value}))
@@ -251,7 +252,7 @@ def test_inconsistent_values_are_rejected(changes: dict[str, Any], setting: str)
 NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "seconds"),
     [
         (None, None),

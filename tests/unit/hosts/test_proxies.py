@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.proxies import ProxyPool, Rotation, read_proxies
 
@@ -96,7 +97,7 @@ def test_proxies_are_read_from_a_list_and_from_a_file(tmp_path: Path) -> None:
     assert names == ["http://proxy.test:1", "https://[::1]:2", "http://third.test"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entry", "message"),
     [
         (

@@ -12,6 +12,7 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import StoreError
 from webcrawl.hosts.robots import MAX_BYTES, RobotsCache, RobotsPolicy, product_token, robots_url
 from webcrawl.hosts.robots_directives import Directives, directives
@@ -29,7 +30,7 @@ def allows(body: str | bytes, path: str, user_agent: str = US) -> bool:
     return policy(body).allows(HOST + path, user_agent)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "verdict", "ttl"),
     [
         (200, "parsed", 86400),
@@ -52,7 +53,7 @@ def test_status_takes_precedence_over_the_body(status: int | None, verdict: str,
     assert found.allows(f"{HOST}/robots.txt", US)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "token"),
     [
         (US, "webcrawl"),
@@ -67,14 +68,12 @@ def test_product_token_is_taken_from_the_user_agent(header: str, token: str) -> 
     assert product_token(header) == token
 
 
-@pytest.mark.parametrize(
-    "named", ["webcrawl", "WEBCRAWL", "webcrawl/2.0", "webcrawl some words", "webcrawl*"]
-)
+@cases("named", ["webcrawl", "WEBCRAWL", "webcrawl/2.0", "webcrawl some words", "webcrawl*"])
 def test_group_matches_our_token_in_any_spelling(named: str) -> None:
     assert not allows(f"User-agent: {named}\nDisallow: /", "/x")
 
 
-@pytest.mark.parametrize("named", ["web", "crawl", "webcrawler", "other", "*crawl", "", "é"])
+@cases("named", ["web", "crawl", "webcrawler", "other", "*crawl", "", "é"])
 def test_group_of_another_agent_does_not_apply(named: str) -> None:
     assert allows(f"User-agent: {named}\nDisallow: /", "/x")
 
@@ -103,8 +102,8 @@ def test_longest_rule_wins_and_allow_wins_a_tie() -> None:
     }
 
 
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf", b"\xef\xbb"])
+@cases("end", ["\n", "\r", "\r\n"])
+@cases("mark", [b"", b"\xef\xbb\xbf", b"\xef\xbb"])
 def test_line_ends_and_byte_order_marks_are_handled(mark: bytes, end: str) -> None:
     assert not allows(mark + f"User-agent: *{end}{end}Disallow: /x # why{end}".encode(), "/x")
 
@@ -130,7 +129,7 @@ def test_long_body_is_cut_at_a_line_end() -> None:
     assert allows(b"Disallow: /" * MAX_BYTES, "/x")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("lines", "delay"),
     [
         ("Crawl-delay: 2.5", 2.5),
@@ -180,7 +179,7 @@ def test_damaged_data_raises_a_store_error(noise: bytes) -> None:
             RobotsPolicy.from_bytes(data)
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
     [[2, "parsed", "", b""], [1, "maybe", "", b""], [1, "parsed", 7, b""], [1, "parsed", "", b"x"], {}, 1],
 )
@@ -227,7 +226,7 @@ def test_cache_is_bounded_by_the_size_of_rules() -> None:
 NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "expected"),
     [
         ([], Directives()),

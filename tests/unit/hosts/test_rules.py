@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.config import PolitenessConfig, read
 from webcrawl.errors import ConfigurationError
 from webcrawl.hosts.rules import HostRules, RobotsAgents
@@ -27,7 +28,7 @@ def rules_of(*entries: dict[str, Any]) -> HostRules:
     return HostRules.from_setting(setting, COMMON, {"slot.example": SLOT})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("match", "name", "matches"),
     [
         ("example.org", "example.org", True),
@@ -94,7 +95,7 @@ def test_a_rule_comes_before_a_slot() -> None:
     assert rules.config_of("slot.example") == PolitenessConfig(delay=5.0, concurrency=3)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entries", "said"),
     [
         (

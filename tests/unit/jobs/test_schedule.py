@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import WrongJob
 from webcrawl.jobs.schedule import MOST_MISSED, Schedule
 
@@ -62,7 +63,7 @@ def test_daily_job_fires_once_a_day_all_the_year(hour: int, minute: int, zone: s
     assert len(found) in (365, 366)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cron", "day", "firings"),
     [
         # the hour from 2 to 3 does not exist on 29 March, and comes twice on 25 October
@@ -93,7 +94,7 @@ def test_a_clock_that_goes_back_brings_no_firing() -> None:
     assert Schedule("* * * * *").between(BEGIN, BEGIN - timedelta(days=1)) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cron", "zone", "message"),
     [
         ("61 * * * *", "UTC", "cron: '61 .* bad minute"),

@@ -9,6 +9,7 @@ import pytest
 import scrapy
 from scrapy.crawler import Crawler
 
+from tests.cases import cases
 from webcrawl.errors import WrongJob
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.spider_arguments import check_start
@@ -71,7 +72,7 @@ def job(**more: Any) -> Definition:
     return Definition.of({"name": "news", "cron": "0 6 * * *", "spider": "x", **more})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spider", "more", "message"),
     [
         (Shop, {}, "arguments: category is missing: spider 'shop' requires it"),
@@ -95,7 +96,7 @@ def test_what_certainly_fails_is_refused(spider: type[scrapy.Spider], more: Any,
         check_start(spider, job(**more))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spider", "more"),
     [
         (Shop, {"arguments": {"category": "a", "page": 2}}),

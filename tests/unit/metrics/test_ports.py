@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from webcrawl.config import read
 from webcrawl.crawler.crawl_options import own_options
 from webcrawl.errors import ConfigurationError
@@ -22,7 +23,7 @@ def test_each_worker_has_the_next_port() -> None:
     assert ports(None) == ["", "", ""]
 
 
-@pytest.mark.parametrize("wrong", [0, 65536, "http", -1, 9410.5])
+@cases("wrong", [0, 65536, "http", -1, 9410.5])
 def test_a_port_is_a_number_of_16_bits(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="METRICS_PORT must be a whole number from 1 to 65,535"):
         read(Settings({"METRICS_PORT": wrong}), "METRICS_PORT")

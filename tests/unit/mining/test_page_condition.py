@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.mining.page_condition import PageCondition, is_condition
 from webcrawl.mining.targets import Target
@@ -25,7 +26,7 @@ ROW: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sql", "holds"),
     [
         ("language = 'ja' and text_length > 2000", True),
@@ -48,7 +49,7 @@ def test_conditions_on_columns(sql: str, holds: bool) -> None:
     assert condition.holds(rows * 2) == [holds, holds] and condition.holds([]) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sql", "why"),
     [
         ("language = ", "syntax error"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.cases import cases
 from tests.metadata import row
 from tests.unit.links.rows import TIME, entry
 from webcrawl.config import StoreConfig
@@ -25,7 +26,7 @@ A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 GOOD: dict[str, Any] = {"status": 200, "duplicate_of": None, "soft_404": False}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "fields", "value"),
     [
         ("text", {"details": {"text_length": 12}}, 12.0),

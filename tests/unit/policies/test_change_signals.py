@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.policies.change_rates import DAY, ChangeRate, PageVisit
 from webcrawl.policies.change_signals import (
     CACHE_CONTROL,
@@ -58,7 +59,7 @@ def test_recall_and_false_announcements_are_learned(recall: float, false_rate: f
     assert signal.false_rate == pytest.approx(false_rate, rel=0.35, abs=0.02)
 
 
-@pytest.mark.parametrize(("recall", "false_rate"), [(0.9, 0.01), (0.5, 0.1), (0.1, 1.0), (0.8, 0.4)])
+@cases(("recall", "false_rate"), [(0.9, 0.01), (0.5, 0.1), (0.1, 1.0), (0.8, 0.4)])
 def test_the_freshness_that_signals_tell_is_the_share_of_pages_that_are_fresh(
     recall: float, false_rate: float
 ) -> None:
@@ -252,7 +253,7 @@ def test_a_host_that_tells_the_truth_is_fresher_with_as_many_visits() -> None:
 DATE, NEXT_DAY = "Mon, 02 Feb 2026 10:00:00 GMT", "Tue, 03 Feb 2026 10:00:00 GMT"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cache_control", "expires", "days"),
     [
         ("max-age=43200", NEXT_DAY, 0.5),

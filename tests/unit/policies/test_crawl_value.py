@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.policies.change_rates import ChangeHistory, ChangeRate, PageVisit
 from webcrawl.policies.change_signals import SignalCounts, evidence_of
 from webcrawl.policies.crawl_value import (
@@ -45,8 +46,8 @@ def known(changes_a_day: float) -> ChangeRate:
     return ChangeRate(1e7, 1e7 / changes_a_day)
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3, 2.0])
-@pytest.mark.parametrize("days", [0.5, 7.0, 40.0])
+@cases("rate", [0.01, 0.3, 2.0])
+@cases("days", [0.5, 7.0, 40.0])
 def test_the_value_is_that_of_cho_and_garcia_molina_if_the_rate_is_known(rate: float, days: float) -> None:
     """The derivative, by visits a day, of the freshness of a page that is visited every so many days."""
     exact = 3 / rate * (1 - (1 + rate * days) * math.exp(-rate * days))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 
-import pytest
 import xxhash
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.cases import cases
 from webcrawl.policies.dust import MOST_RULES, MOST_SKETCHES, TRIALS, SiteDust
 from webcrawl.policies.dust_rules import LEAST_PAIRS, LEAST_PLAIN, LEAST_TEXTS, WINDOW, Evidence, RuleSet
 from webcrawl.policies.page_sketches import ERROR, Sketch, links_sketch
@@ -142,7 +142,7 @@ def test_a_parameter_that_changes_nothing_in_three_patterns_is_dropped_from_all(
     assert simpler(dust, "/b/1?sid=1") == "/b/1"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other"),
     [("/{}/index.html", "/{}/"), ("/{}/default.aspx", "/{}/"), ("/{}/", "/{}"), ("/{}/INDEX.php", "/{}/")],
 )
@@ -152,10 +152,8 @@ def test_endings_are_dropped(one: str, other: str) -> None:
     assert simpler(dust, one.format("new") + "?a=1") == one.format("new") + "?a=1"
 
 
-@pytest.mark.parametrize(
-    ("host", "plain"), [("https://www.a.org", "https://a.org"), ("http://a.org", "https://a.org")]
-)
-@pytest.mark.parametrize("first", [0, 1])
+@cases(("host", "plain"), [("https://www.a.org", "https://a.org"), ("http://a.org", "https://a.org")])
+@cases("first", [0, 1])
 def test_names_of_one_host_are_the_same(host: str, plain: str, first: int) -> None:
     dust, hosts = SiteDust(), (host, plain)
     for n in range(LEAST_PAIRS):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as some
 
+from tests.cases import cases
 from webcrawl.policies.learned_value import BITS, MOST_LEVELS, ValueModel, bucket, even, features
 from webcrawl.policies.mined import Mined
 from webcrawl.policies.mined_terms import LearnedValue as Term
@@ -121,7 +122,7 @@ def test_an_incomplete_file_is_found(length: int) -> None:
         Mined.unpack(data()[: length % len(data())])
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
     [
         {"bits": 12},

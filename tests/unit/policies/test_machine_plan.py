@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from webcrawl.policies.machine_plan import DAY, CrawlGoal, PlanInputs, machine_plan, waiting_in_engine
 
 GOALS = st.builds(
@@ -143,7 +144,7 @@ def test_a_long_delay_needs_as_many_hosts() -> None:
     assert plan["hosts", "most pages of a host"] == pytest.approx(100 / 30)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wrong", "message"),
     [
         ({"pages_kb": 3}, "there is no pages_kb; there are page_kb, "),
@@ -162,9 +163,7 @@ def test_a_wrong_input_is_named(wrong: dict[str, Any], message: str) -> None:
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("pages", "seconds"), [(0, 1), (1, 0), (-1, 1), (1, 5e-324), (1e31, 1), (math.inf, 1), (1, math.nan)]
-)
+@cases(("pages", "seconds"), [(0, 1), (1, 0), (-1, 1), (1, 5e-324), (1e31, 1), (math.inf, 1), (1, math.nan)])
 def test_a_wrong_goal_is_refused(pages: float, seconds: float) -> None:
     with pytest.raises(ValueError, match="pages|seconds"):
         CrawlGoal(pages, seconds)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.config import read
 from webcrawl.config.rules import LevelRule
 from webcrawl.errors import ConfigurationError
@@ -58,7 +59,7 @@ def prospect(url: str = "http://a.example/b") -> Prospect:
     return Prospect(url, url.partition("example")[2])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("weight", "level"),
     [
         *(
@@ -159,7 +160,7 @@ def test_rules_apply_to_the_level_of_the_weight() -> None:
     assert UrlLevels.from_config({}) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value", "fault"),
     [
         (

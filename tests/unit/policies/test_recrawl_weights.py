@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.policies.change_rates import ChangeHistory
 from webcrawl.policies.crawl_value import Bounds, RecrawlCandidate, next_visit_days
@@ -71,7 +72,7 @@ def test_wrong_lines_are_named(tmp_path: Path, line: str, what: str) -> None:
     assert what in str(error.value)
 
 
-@pytest.mark.parametrize("value", ["weights.txt", "details.", "a b", "@/no/such/file"])
+@cases("value", ["weights.txt", "details.", "a b", "@/no/such/file"])
 def test_wrong_settings_are_named(value: str) -> None:
     with pytest.raises(ConfigurationError, match="RECRAWL_WEIGHTS.*" + value):
         RecrawlWeights.of_setting(value)

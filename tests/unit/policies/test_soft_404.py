@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.policies.soft_404 import (
     Print,
     UnknownPathAnswer,
@@ -63,13 +63,13 @@ def test_only_an_answer_with_a_page_makes_errors(answer: UnknownPathAnswer, page
         assert answer.is_error(answer.page, 0) == any(answer.page)
 
 
-@pytest.mark.parametrize(("alike", "verdict"), [(0, False), (10, False), (11, True), (20, True)])
+@cases(("alike", "verdict"), [(0, False), (10, False), (11, True), (20, True)])
 def test_a_host_is_a_shell_if_more_than_half_of_its_pages_look_alike(alike: int, verdict: bool) -> None:
     pages = [Print(1)] * alike + [Print(n) for n in range(2, 22 - alike)]
     assert is_shell(pages, Print(1), 3) == verdict
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "folder"),
     [
         ("https://a.test/b/c.html?d=/e", "https://a.test/b/"),

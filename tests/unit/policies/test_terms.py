@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.config.parts import PRIORITIZERS
 from webcrawl.policies import mined_terms, terms
 from webcrawl.policies.priorities import Prioritizer, Prospect, Term
@@ -67,7 +67,7 @@ def test_deeper_is_never_better(path: str, depth: int) -> None:
             assert term.weight(of(f"{path}?a=1")) <= term.weight(of(path))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "weight"),
     [
         *(("/", 0.625), ("/?a/b/c", 0.625), ("/a", 0.25), ("/a/", 0.25), ("/a?x=/y/", 0.25), ("/a/b", 0.125)),
@@ -85,14 +85,12 @@ def test_depth_of_links_counts_unless_the_order_says_otherwise() -> None:
     assert terms.LinkDepth.from_config({"FRONTIER_ORDER": "depth-first"}) is None
 
 
-@pytest.mark.parametrize(
-    ("characters", "weight"), [(1, 0), (80, 0), (81, -0.125), (100, -0.125), (101, -0.25), (9000, -1)]
-)
+@cases(("characters", "weight"), [(1, 0), (80, 0), (81, -0.125), (100, -0.125), (101, -0.25), (9000, -1)])
 def test_length(characters: int, weight: float) -> None:
     assert terms.Length().weight(of("/" + "a" * (characters - 1))) == weight
 
 
-@pytest.mark.parametrize(
+@cases(
     ("query", "weight"),
     [("", 0), ("?a", -0.375), ("?a=1&b=2", -0.625), ("?a&b&c", -0.875), ("?" + "&" * 90, -1.625)],
 )
@@ -100,7 +98,7 @@ def test_parameters(query: str, weight: float) -> None:
     assert terms.Parameters().weight(of("/a" + query)) == weight
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "weight"),
     [
         *(("/2026/11/23/x", 0.75), ("/2026/11/16/x", 0.75), ("/2026/11/15/x", 0.25), ("/2026-11-24/", 0.75)),
@@ -134,7 +132,7 @@ def test_anchor_words() -> None:
     assert terms.AnchorWords.from_config({}) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("age", "period", "rank", "weight"),
     [
         *((0.5, None, None, 1.25), (1, None, None, 1.25), (7, None, None, 1.0), (31, None, None, 0.5)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.policies.url_patterns import family, url_pattern
 
 words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
@@ -12,7 +12,7 @@ numbers = st.integers(0, 10**12).map(str)
 values = st.text("abcdefghij0123456789-%.", max_size=20)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "pattern"),
     [
         ("/", "/"),

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.errors import InvalidURL
 from webcrawl.results.mirror import local_path, paths
@@ -18,7 +19,7 @@ URL = "https://a.example/docs/page"
 HTML = "text/html"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "mime_type", "file"),
     [
         ("/", HTML, "index.html"),
@@ -144,7 +145,7 @@ def test_rewritten_css_url_is_escaped() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("style", "urls"),
     [
         ('a{b:url("a(1).png")}', ["a(1).png"]),
@@ -179,7 +180,7 @@ def test_css_urls_are_found_as_in_a_browser(style: str, urls: list[str]) -> None
     assert "(1)" not in written and "\\(1" not in written
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         "/*",

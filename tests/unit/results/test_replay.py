@@ -7,8 +7,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.errors import StoreError
 from webcrawl.results.replay import ArchivedFile, Replay, ReplayedResource
@@ -59,7 +58,7 @@ def test_sheets_are_in_the_page_with_what_they_load_also_if_they_import_each_oth
     assert states == {"/s.css": "shown", "/n.css": "shown", "/i.png": "shown", "/f.woff2": "missing"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "markup",
     [
         "<img src=i.png>",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.results.variants import Variants
 from webcrawl.urls.canonical import Canonicalizer
 
@@ -15,7 +14,7 @@ def simplest(url: str) -> str:
     return url.replace("https://www.", "https://").removesuffix("index.html")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fetched", "link"),
     [
         ("/p?utm_source=x", "/p"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from tests.unit.search.indexes import SITE, Pages, page
 from webcrawl.errors import ConfigurationError
 from webcrawl.search.prefixes import MOST_PREFIXES
@@ -51,7 +52,7 @@ def search(pages: Pages) -> Search:
     return pages.search()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "corrected", "path"),
     [
         ("transactoins", "transactions", "/transactions"),
@@ -156,7 +157,7 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert Vocabulary.read(tmp_path) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "expected"),
     [
         ("concurrentha*", ["/map"]),
@@ -184,7 +185,7 @@ def test_short_and_many_prefixes_are_refused(search: Search) -> None:
         search.find(" ".join(["stork*"] * (MOST_PREFIXES + 1)))
 
 
-@pytest.mark.parametrize(("number", "name"), [*enumerate(NAMES)])
+@cases(("number", "name"), [*enumerate(NAMES)])
 def test_names_with_signs_are_words(pages: Pages, number: int, name: str) -> None:
     expected = [f"/names/{number}"]
     for words in (name, name.lower(), f'"in {name}"', f"written {name}"):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from tests.metadata import NOW
 from tests.unit.search.indexes import SITE, Pages, page
 from webcrawl.errors import ConfigurationError
@@ -68,7 +69,7 @@ def test_titles_count_more_than_texts_and_important_pages_more_than_others(pages
     assert pages.urls("bittern") == ["/rich", "/poor"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("words", "expected"),
     [
         ("house", ["/en"]),
@@ -128,7 +129,7 @@ def test_if_no_page_has_all_words_those_with_some_are_found(search: Search) -> N
     assert search.find("unheardof").total == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("filters", "expected"),
     [
         (Filters(host="www.example.org"), {"/old", "/new", "/pdf"}),
@@ -218,7 +219,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("words", WRONG, ids=range(len(WRONG)))
+@cases("words", WRONG, ids=range(len(WRONG)))
 def test_wrong_queries_are_one_sentence(search: Search, words: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         search.find(words)

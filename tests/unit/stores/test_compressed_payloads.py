@@ -7,9 +7,9 @@ import io
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from tests.unit.warcs import NOW, check, exchange, one_file, replay
 from webcrawl.documents.body import Body
 from webcrawl.stores.warc.files import read_record
@@ -30,7 +30,7 @@ def test_a_stored_payload_is_the_same_record(head: bytes, payload: bytes, level:
     assert [(offset, length) for offset, length, _ in found] == [(0, len(stored)), (len(stored), len(packed))]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("payload", "expected"),
     [
         (gzip.compress(b"text", mtime=0), True),

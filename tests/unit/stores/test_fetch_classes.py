@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
 from sqlalchemy import insert
 
+from tests.cases import cases
 from tests.metadata import NOW, row
 from webcrawl.policies.traffic import CHECKS, FRESHNESS_CHK, LIST_TYPES, class_of_visit
 from webcrawl.stores.columns import pages
@@ -46,6 +46,6 @@ def test_the_plan_and_the_crawl_agree_on_the_class_of_every_page(metadata: Metad
     assert set(planned.values()) == set(CHECKS)
 
 
-@pytest.mark.parametrize("mime_type", sorted(LIST_TYPES))
+@cases("mime_type", sorted(LIST_TYPES))
 def test_a_feed_that_is_gone_is_asked_whether_it_is_alive(mime_type: str) -> None:
     assert class_of_visit(mime_type, is_alive=False) == "coverage-chk"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from tests.cases import cases
 from tests.metadata import NOW, row
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.page import Page
@@ -212,7 +213,7 @@ def test_lifetimes_put_off_the_date_of_a_page_as_far_as_they_are_kept(site: Site
     assert pages[URLS[2]].signals == {CACHE_CONTROL: [0, 0.0, 0.0, "", 5.0]}  # until a visit that counts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("referrer", "is_sitemap", "hosts"),
     [
         (None, True, [HOST]),

@@ -9,6 +9,7 @@ import pytest
 from scrapy.settings import Settings
 
 from examples.stores.webdav import WebDavStore
+from tests.cases import cases
 from webcrawl.config import OBJECT_STORES, StoreConfig, object_stores
 from webcrawl.errors import ConfigurationError, NoSuchObject, StoreError
 from webcrawl.stores.objects.folder import FolderStore
@@ -31,7 +32,7 @@ def test_store_uri_accepts_only_registered_schemes() -> None:
         assert word in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     [
         "webcrawl.nowhere.Store",

@@ -20,6 +20,7 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from hypothesis import given, strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.unit.warcs import HEAD, NOW, check, exchange, one_file, replay, warcs
 from webcrawl.documents.body import Body
@@ -279,7 +280,7 @@ def test_files_roll_over_and_are_indexed(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "key"),
     [
         ("https://www.Example.org:443/A/?b=2&a=1#f", "org,example)/a?a=1&b=2"),

@@ -6,11 +6,11 @@ import io
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from fastwarc.warc import ArchiveIterator as FastIterator
 from hypothesis import given, strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.cases import cases
 from tests.unit.warcs import NOW, check, exchange, warcs
 from webcrawl.documents.mime.language import iso_639_3
 from webcrawl.documents.page import Page
@@ -90,7 +90,7 @@ def test_markdown_and_texts_of_whole_pages_have_files_of_their_own(tmp_path: Pat
         assert path.name.endswith(".warc.wet.gz" if mime_type == TEXT_TYPE else ".warc.md.gz")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("status", "soft_404", "has_text"),
     [
         *((200, False, True), (206, False, True), (200, True, False)),
@@ -147,8 +147,6 @@ def test_any_text_has_a_valid_record(text: str) -> None:
     assert "".join(lines).replace(" ", "") in (words, words.replace("\xad", ""))
 
 
-@pytest.mark.parametrize(
-    ("tag", "code"), [("en", "eng"), ("deu", "deu"), ("iw", "heb"), ("zz", None), (None, None)]
-)
+@cases(("tag", "code"), [("en", "eng"), ("deu", "deu"), ("iw", "heb"), ("zz", None), (None, None)])
 def test_code_of_language(tag: str | None, code: str | None) -> None:
     assert iso_639_3(tag) == code

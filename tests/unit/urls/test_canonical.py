@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, example, given, strategies as st
 from w3lib.url import canonicalize_url
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls import canonical
 from webcrawl.urls.canonical import Canonicalizer, normalize, registered_domain, resolve, resolve_location
@@ -94,7 +95,7 @@ def standard_cases() -> list[tuple[str, str | None, str | None]]:
     return cases
 
 
-@pytest.mark.parametrize(("written", "base", "expected"), CASES + standard_cases())
+@cases(("written", "base", "expected"), CASES + standard_cases())
 def test_url_is_normalized_as_by_whatwg(written: str, base: str | None, expected: str | None) -> None:
     if expected is None:
         with pytest.raises(InvalidURL) as error:
@@ -187,7 +188,7 @@ def test_split_rejects_a_relative_url() -> None:
         canonical.split("example.org")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "host", "authority", "hostname", "port"),
     [
         ("https://example.org/a?b", "https://example.org", "example.org", "example.org", 443),
@@ -207,7 +208,7 @@ def test_parts_of_a_url_and_of_its_host_are_equal(
         assert canonical.port(either) == port
 
 
-@pytest.mark.parametrize(
+@cases(
     ("hostname", "domain"),
     [
         ("www.example.org", "example.org"),
@@ -245,7 +246,7 @@ def test_canonical_form_equals_that_of_w3lib(written: str) -> None:
     assert PLAIN.canonical(url) == canonicalize_url(url)
 
 
-@pytest.mark.parametrize("escape", [f"%{byte:02X}" for byte in range(256)] + ["%aa", "%2c", "%2f", "%7E"])
+@cases("escape", [f"%{byte:02X}" for byte in range(256)] + ["%aa", "%2c", "%2f", "%7E"])
 def test_every_escape_is_normalized_as_by_w3lib(escape: str) -> None:
     for url in (f"http://h/a{escape}b", f"http://h/?a{escape}=b{escape}", f"http://h/{escape};{escape}"):
         assert PLAIN.canonical(url) == canonicalize_url(url)
@@ -273,7 +274,7 @@ def test_fingerprint_ignores_the_order_of_parameters(written: str, random: Rando
     assert Canonicalizer().fingerprint(other) == Canonicalizer().fingerprint(url)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "form"),
     [
         ("http://h/a?b=2&a=1", "http://h/a?a=1&b=2"),
@@ -298,7 +299,7 @@ def test_url_has_its_canonical_form(url: str, form: str) -> None:
     assert Canonicalizer().canonical(url) == form
 
 
-@pytest.mark.parametrize(
+@cases(
     ("location", "target"),
     [
         ("/ü?ü".encode(), "http://example.org/%C3%BC?%C3%BC"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls.domains import DomainFilter, Domains, read_domains
 
@@ -21,7 +22,7 @@ def test_a_domain_covers_itself_and_the_names_under_it(names: list[str], name: s
     assert Domains(names).covers(f"http://{name}{port}/x?http://a.b/") is expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("entry", "url", "covered"),
     [
         ("Example.ORG", "http://www.example.org/", True),

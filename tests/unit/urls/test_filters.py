@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError
 from webcrawl.urls import filters
 from webcrawl.urls.filters import FilterChain, FilterVerdict, URLFilter
@@ -18,7 +19,7 @@ FILTERS = [each for each in vars(filters).values() if isinstance(each, type) and
 FILTERS.remove(URLFilter)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "url", "kept"),
     [
         (filters.SchemeFilter(), "https://h/", True),
@@ -80,7 +81,7 @@ def test_every_filter_has_a_reason_and_a_docstring() -> None:
         assert each.why.endswith(".") and each.__doc__
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "dropped"),
     [
         ({"URLLENGTH_LIMIT": 20}, "http://h/" + "a" * 12),
@@ -103,7 +104,7 @@ def test_chain_reads_its_configuration(config: dict[str, object], dropped: str) 
     assert chain.apply("http://h/docs/a") == "http://h/docs/a"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "value"),
     [
         ("URLLENGTH_LIMIT", "long"),
@@ -133,7 +134,7 @@ def test_invalid_expression_is_named_in_the_error() -> None:
         filters.PatternFilter(deny=["a", "(x"])
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
     [
         lambda: filters.LengthFilter(-1),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import string
 
-import pytest
 from hypothesis import example, given, strategies as st
 
+from tests.cases import cases
 from webcrawl.urls.filters import PatternFilter
 from webcrawl.urls.patterns import Patterns, literals
 
@@ -56,7 +56,7 @@ def test_the_index_finds_what_the_expressions_find(texts: list[str], url: str, f
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "parts"),
     [
         (r"^https?://site-1\.example/(a|b)/c\d+/e", ["http", "://site-1.example/", "/c", "/e"]),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.urls.canonical import normalize
 from webcrawl.urls.reversed_hosts import plain_host, reversed_host
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "host"),
     [
         ("https://www.example.org/a", "org.example.www"),

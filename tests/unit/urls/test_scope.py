@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError, InvalidURL
 from webcrawl.urls.scope import Scope
 
@@ -14,7 +15,7 @@ SEEDS = ["HTTP://Www.Example.co.uk/a/b", "http://example.org:8080/", "http://127
 SEEDS += ["http://localhost:9000", "http://intranet.:81/"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "by_host", "by_domain"),
     [
         ("http://www.example.co.uk/", True, True),
@@ -55,7 +56,7 @@ def test_sites_under_a_public_suffix_are_separate_domains() -> None:
     assert not scope.allows("https://github.io/")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "allowed"),
     [
         ("http://example.org/docs/", True),
@@ -112,7 +113,7 @@ def test_a_redirected_seed_does_not_widen_its_folder_to_those_above() -> None:
     assert not scope.allows("http://example.org/docs/")
 
 
-@pytest.mark.parametrize("kind", ["path", "host", "domain", "web"])
+@cases("kind", ["path", "host", "domain", "web"])
 def test_workers_share_a_scope_through_its_keys(kind: Any) -> None:
     local = Scope(kind, SEEDS)
     remote = Scope.from_keys(kind, local.keys())

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.errors import ConfigurationError, CrawlError, InvalidURL
 from webcrawl.urls.seeds import read_seeds, seed_url
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "seeds"),
     [
         ("https://a.example/", ["https://a.example/"]),
@@ -62,7 +63,7 @@ def test_unreadable_file_is_named_in_the_error(tmp_path: Path, contents: bytes |
         list(read_seeds(f"@{path}"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seed", "url"),
     [
         ("https://example.org", "https://example.org/"),
@@ -81,7 +82,7 @@ def test_seed_is_normalized_to_a_url(seed: str, url: str) -> None:
     assert seed_url(seed) == url
 
 
-@pytest.mark.parametrize(
+@cases(
     "seed",
     [
         *(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gzip
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.web.pages.archived import MOST_BYTES, archived_response
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mime_type", "shown"),
     [
         ("text/html", "text/plain; charset=utf-8"),

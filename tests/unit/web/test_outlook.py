@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.frontier.workers import WorkerOutlook
 from webcrawl.web.outlook import how_it_ended, together
 
@@ -36,7 +35,7 @@ def test_a_crawl_ends_with_its_last_worker() -> None:
     assert together([])[2] is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reason", "left", "how"),
     [
         ("finished", 0, "It finished: there is nothing left to crawl."),

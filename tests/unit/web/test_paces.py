@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.frontier.host_table import HostRow
 from webcrawl.frontier.workers import Vitals
 from webcrawl.hosts.costs import Cost, Load
@@ -16,7 +15,7 @@ from webcrawl.web.pages.hosts import kept, paces, reported_paces
 ROW = HostRow("http://a.test", 1, False, None, 0, 0, 0.0, 0, None, 2.0, False, Cost())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("row", "pace"),
     [
         (ROW, Pace(2.0, "", 0.0, "", 0)),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
 from markupsafe import Markup
 
+from tests.cases import cases
 from webcrawl.web.templates import Templates, ago, labelled, number, took, until
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "text"),
     [
         (0.0, "0 ms"),
@@ -25,15 +25,13 @@ def test_a_measured_duration(seconds: float, text: str) -> None:
     assert took(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "in 1 s<"), (2.4, "in 2 s<"), (61.0, "in 61 s, "), (900.0, "in 15 min, ")]
-)
+@cases(("seconds", "text"), [(0.2, "in 1 s<"), (2.4, "in 2 s<"), (61.0, "in 61 s, "), (900.0, "in 15 min, ")])
 def test_a_time_to_come(seconds: float, text: str) -> None:
     html = until(seconds)
     assert f">{text}" in html and (" UTC</time>" in html) == (seconds >= 60)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("passed", "text"),
     [(1, "now"), (90, "90 s ago"), (600, "10 min ago"), (-600, "in 10 min"), (3 * 86400, "3 days ago")],
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.frontier import HostLimits
 from webcrawl.frontier.records import HostStatus
 from webcrawl.frontier.url_state import URLState
@@ -35,7 +34,7 @@ FORBIDDEN = report(robots='disallowed; decided by "Disallow: /"', seen="yes: que
 ERROR = "IgnoreRequest: robots.txt disallows it"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("facts", "state", "stored", "parked", "kind", "told"),
     [
         (report(), URLState(None), None, None, "warn", "The crawl has not met it"),

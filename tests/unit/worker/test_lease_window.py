@@ -6,9 +6,9 @@ import asyncio
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.engine.backoff import IdleTime
 from webcrawl.frontier import Lease
 from webcrawl.worker.due_hosts import Lateness
@@ -117,7 +117,7 @@ class Counts:
         return []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("hosts", "unread", "silent", "asked"),
     [
         (240, 0, 0, (56, 24)),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from scrapy.exceptions import DownloadConnectionRefusedError, DownloadTimeoutError
 
+from tests.cases import cases
 from tests.downloads import Client, CurlClient, run
 from tests.nameserver import Nameserver, Record
 from tests.wire import Wire, plain
@@ -149,9 +150,7 @@ def test_an_address_that_answers_is_found_among_those_that_refuse() -> None:
         run(check(servers))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "most_old"), [(9, 0, 4), (0, 9, 0), (9, 9, 2), (1, 9, 1), (9, 1, 3), (2, 2, 2)]
-)
+@cases(("old", "new", "most_old"), [(9, 0, 4), (0, 9, 0), (9, 9, 2), (1, 9, 1), (9, 1, 3), (2, 2, 2)])
 def test_addresses_of_both_families_are_tried(old: int, new: int, most_old: int) -> None:
     addresses = [f"192.0.2.{n}" for n in range(old)] + [f"2001:db8::{n}" for n in range(new)]
     tried = to_try(addresses)

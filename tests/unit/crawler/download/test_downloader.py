@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from tests.cases import cases
 from webcrawl.crawler.download.middleware_chain import MiddlewareChain
 
 URL = "http://example.com/"
@@ -109,8 +110,8 @@ def test_error_in_response_processing_goes_to_the_failure_judge(waits: bool) -> 
     assert [type(error) for error in errors] == [TypeError] * 2
 
 
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("wrong", [{"for_request": 7}, {"for_response": 7}, {"for_response": None}])
+@cases("waits", [False, True])
+@cases("wrong", [{"for_request": 7}, {"for_response": 7}, {"for_response": None}])
 def test_invalid_return_value_names_the_method(wrong: dict[str, Any], waits: bool) -> None:
     with pytest.raises(TypeError, match=r"Middleware\.process_re"):
         download(Middleware("a", [], waits=waits, **wrong))

@@ -14,6 +14,7 @@ from scrapy.exceptions import (
     StopDownload,
 )
 
+from tests.cases import cases
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script
 from webcrawl.crawler.errors import RequestRefused
@@ -38,7 +39,7 @@ def test_file_is_downloaded_with_its_modification_time() -> None:
     run(check())
 
 
-@pytest.mark.parametrize("address", ["10,0,0,1", "127,0,0,2", "0,0,0,0", "169,254,169,254"])
+@cases("address", ["10,0,0,1", "127,0,0,2", "0,0,0,0", "169,254,169,254"])
 def test_pasv_address_is_ignored(address: str) -> None:
     async def check() -> None:
         answers = {**FILE, "PASV": f"227 Entering ({address},{{pasv}})"}
@@ -71,7 +72,7 @@ def test_path_with_a_line_break_is_rejected(path: str) -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "answers", "status", "said"),
     [
         ("/x", {**ABSENT, "RETR": "550 no such file"}, 404, b"550 no such file"),
@@ -102,7 +103,7 @@ def test_refusal_becomes_an_http_status(
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "answers", "said"),
     [
         ("/x", {**FILE, "EPSV": "550 Permission denied."}, "data connection refused: 550 Permission denied."),
@@ -169,7 +170,7 @@ def test_long_file_is_truncated() -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("greeting", "answers"),
     [
         (b"220-and so on\r\n" * 2000, {}),
@@ -236,8 +237,8 @@ LISTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "data"), LISTINGS)
-@pytest.mark.parametrize("path", ["/pub/", "/pub"])
+@cases(("answers", "data"), LISTINGS)
+@cases("path", ["/pub/", "/pub"])
 def test_folder_becomes_a_page_of_links(answers: dict[str, str], data: bytes, path: str) -> None:
     async def check() -> None:
         async with Script({"CWD": "250 there", **EPSV, **answers}, data) as server, FTPClient() as client:

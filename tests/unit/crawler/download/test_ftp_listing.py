@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.crawler.download.ftp_listing import FolderEntry, FolderListing, list_entry, mlsd_entry
 
 CITTÀ = "città".encode()
@@ -69,17 +70,17 @@ MLSD = [
 ]
 
 
-@pytest.mark.parametrize(("line", "expected"), LIST)
+@cases(("line", "expected"), LIST)
 def test_line_of_list_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
     assert list_entry(line) == (expected and FolderEntry(*expected))
 
 
-@pytest.mark.parametrize(("line", "expected"), MLSD)
+@cases(("line", "expected"), MLSD)
 def test_line_of_mlsd_is_parsed(line: bytes, expected: tuple[bytes, bool, str] | None) -> None:
     assert mlsd_entry(line) == (FolderEntry(*expected) if expected else None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("exact", "line"),
     [
         (False, b"hello I am no listing"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script, vsftpd
 from webcrawl.crawler.download import ftp, ftp_client
@@ -93,7 +94,7 @@ def test_session_ended_by_the_server_is_replaced(tmp_path: Path) -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     "answers",
     [
         {"PWD": "502 no"},

@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.http import HtmlResponse
 
+from tests.cases import cases
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.fetch import TRUNCATE, check_before_sending, exchange_of
@@ -109,7 +110,7 @@ def test_a_body_waits_for_a_server_that_is_asked_first(asks: bool) -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     "target",
     [
         "/",
@@ -136,7 +137,7 @@ def test_verbatim_url_is_sent_unchanged(target: str) -> None:
     run(check())
 
 
-@pytest.mark.parametrize("value", ["plain", "für", "字".encode(), b"f\xfcr"])
+@cases("value", ["plain", "für", "字".encode(), b"f\xfcr"])
 def test_header_values_are_sent_unchanged(value: str | bytes) -> None:
     async def check() -> None:
         async with Wire([plain(b"")]) as wire, Client() as client:
@@ -242,7 +243,7 @@ def test_request_can_be_stopped_after_connecting() -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "status", "body"),
     [
         (

@@ -17,12 +17,13 @@ from scrapy.exceptions import (
     StopDownload,
 )
 
+from tests.cases import cases
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.fetch import TRUNCATE, exchange_of, fetch_of
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
     [
         Say([], then="close"),
@@ -153,7 +154,7 @@ LOSSES = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "body"), LOSSES)
+@cases(("answer", "body"), LOSSES)
 def test_interrupted_body_is_flagged_as_dataloss(answer: Say, body: bytes) -> None:
     async def check() -> None:
         async with Wire([answer]) as wire, Client(DOWNLOAD_FAIL_ON_DATALOSS=False) as client:
@@ -223,8 +224,8 @@ def test_body_over_the_warn_size_logs_a_warning(caplog: pytest.LogCaptureFixture
     run(check())
 
 
-@pytest.mark.parametrize("fail", [True, False])
-@pytest.mark.parametrize("signal", [signals.headers_received, signals.bytes_received])
+@cases("fail", [True, False])
+@cases("signal", [signals.headers_received, signals.bytes_received])
 def test_stop_download_of_a_listener_ends_the_download(signal: object, fail: bool) -> None:
     received: list[dict[str, Any]] = []
 

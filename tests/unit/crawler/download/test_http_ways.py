@@ -28,6 +28,7 @@ from scrapy.exceptions import (
 )
 from scrapy.http import TextResponse
 
+from tests.cases import cases
 from tests.downloads import Client, names, run
 from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, SocksProxy, Wire, plain
@@ -329,7 +330,7 @@ def test_a_socks_proxy_connects_to_the_next_address_if_it_cannot_reach_one() -> 
     run(check("socks4", "192.0.2.2"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("scheme", "login", "refusal", "says", "message", "is_proxy"),
     [
         ("socks5", b"me:other", None, None, "authentication failure|User was rejected", True),
@@ -432,7 +433,7 @@ def test_the_address_guard_applies_behind_a_socks_proxy() -> None:
 # --- names and addresses ---
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     [
         "127.0.0.1",
@@ -471,7 +472,7 @@ def test_loopback_is_blocked_in_every_spelling(host: str) -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
     ["[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "[fe80::1]", "[::]", "0.0.0.0"],
 )

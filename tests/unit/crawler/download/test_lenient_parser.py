@@ -6,6 +6,7 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 
+from tests.cases import cases
 from tests.downloads import Client, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.errors import KeptConnectionClosed, MalformedAnswer, OverlongHead
@@ -32,8 +33,8 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize("pieces", ["at once", "byte by byte"])
-@pytest.mark.parametrize("answer", READABLE.values(), ids=READABLE)
+@cases("pieces", ["at once", "byte by byte"])
+@cases("answer", READABLE.values(), ids=READABLE)
 def test_malformed_response_is_read_as_in_browsers(answer: bytes, pieces: str) -> None:
     async def check() -> None:
         said = [answer] if pieces == "at once" else [answer[at : at + 1] for at in range(len(answer))]
@@ -61,7 +62,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize(("reason", "answer"), UNREADABLE.items())
+@cases(("reason", "answer"), UNREADABLE.items())
 def test_unreadable_response_names_the_problem(reason: str, answer: bytes) -> None:
     async def check() -> None:
         async with Wire([Say([answer], then="close")]) as wire, Client() as client:
@@ -115,7 +116,7 @@ def test_broken_chunk_ends_the_body_with_dataloss() -> None:
     run(check())
 
 
-@pytest.mark.parametrize("rest", [b"ZZ\n", b"3\nab", b"0\n", b"1\nabc\n", b"0\n" + b"X: y\n" * 20_000])
+@cases("rest", [b"ZZ\n", b"3\nab", b"0\n", b"1\nabc\n", b"0\n" + b"X: y\n" * 20_000])
 def test_broken_chunks_ended_by_line_feeds_are_dataloss(rest: bytes) -> None:
     async def check() -> None:
         pieces = [CHUNKED + b"\r\n4\nbody\n", rest]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from scrapy import Request
 
+from tests.cases import cases
 from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.errors import MalformedAnswer
@@ -111,22 +112,20 @@ def tried(client_class: type[Client], answer: bytes, flags: list[str], status: i
     run(check())
 
 
-@pytest.mark.parametrize("client_class", [Client, CurlClient])
-@pytest.mark.parametrize(
-    ("line", "flags"), [*((line, []) for line in REGULAR), *((line, ODD) for line in READ_BY_BOTH)]
-)
+@cases("client_class", [Client, CurlClient])
+@cases(("line", "flags"), [*((line, []) for line in REGULAR), *((line, ODD) for line in READ_BY_BOTH)])
 def test_status_line_is_read_by_both_clients(
     line: bytes, flags: list[str], client_class: type[Client]
 ) -> None:
     tried(client_class, answered(line), flags)
 
 
-@pytest.mark.parametrize("line", READ_BY_BROWSERS)
+@cases("line", READ_BY_BROWSERS)
 def test_status_line_is_read_as_in_browsers(line: bytes) -> None:
     tried(Client, answered(line), ODD)
 
 
-@pytest.mark.parametrize("line", READ_BY_BROWSERS)
+@cases("line", READ_BY_BROWSERS)
 def test_odd_status_line_may_come_byte_by_byte(line: bytes) -> None:
     async def check() -> None:
         answer = answered(line)
@@ -147,13 +146,13 @@ def refused(client_class: type[Client], answer: bytes) -> None:
     run(check())
 
 
-@pytest.mark.parametrize("client_class", [Client, CurlClient])
-@pytest.mark.parametrize("line", REFUSED)
+@cases("client_class", [Client, CurlClient])
+@cases("line", REFUSED)
 def test_line_without_a_status_is_refused_at_once(line: bytes, client_class: type[Client]) -> None:
     refused(client_class, answered(line))
 
 
-@pytest.mark.parametrize("line", READ_BY_BROWSERS)
+@cases("line", READ_BY_BROWSERS)
 def test_a_host_that_libcurl_cannot_read_is_asked_by_the_other_client(line: bytes) -> None:
     async def check() -> None:
         async with Wire([Say([answered(line)])] * 2) as wire, CurlClient() as client:
@@ -188,8 +187,8 @@ OTHER_LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("client_class", [Client, CurlClient])
-@pytest.mark.parametrize("fields", SAME_LENGTHS.values(), ids=SAME_LENGTHS)
+@cases("client_class", [Client, CurlClient])
+@cases("fields", SAME_LENGTHS.values(), ids=SAME_LENGTHS)
 def test_repeated_equal_length_is_read(fields: bytes, client_class: type[Client]) -> None:
     tried(client_class, OK + fields + b"\r\n\r\nbody", REPEATED, status=200)
 
@@ -199,8 +198,8 @@ def test_each_leniency_is_noted(client_class: type[Client]) -> None:
     tried(client_class, answered(b"http/1.1 404 Not Found\r\nContent-Length: 4"), [*ODD, *REPEATED])
 
 
-@pytest.mark.parametrize("client_class", [Client, CurlClient])
-@pytest.mark.parametrize("fields", OTHER_LENGTHS.values(), ids=OTHER_LENGTHS)
+@cases("client_class", [Client, CurlClient])
+@cases("fields", OTHER_LENGTHS.values(), ids=OTHER_LENGTHS)
 def test_different_lengths_are_refused(fields: bytes, client_class: type[Client]) -> None:
     refused(client_class, OK + fields + b"\r\n\r\nbody")
 
@@ -226,7 +225,7 @@ def test_only_a_response_head_is_repaired(data: bytes) -> None:
         read_head(data)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "may"),
     [
         (b"\r\n\r\nHTT", True),

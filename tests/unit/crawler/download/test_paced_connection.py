@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from scrapy.exceptions import DownloadFailedError, ResponseDataLossError
 
+from tests.cases import cases
 from tests.downloads import Client, CurlClient, run
 from tests.wire import Say, Wire, plain
 from webcrawl.crawler.download import curl_transfer
@@ -38,8 +39,8 @@ def test_interim_responses_are_skipped(client_class: type[Client]) -> None:
     run(check())
 
 
-@pytest.mark.parametrize("client_class", CLIENTS)
-@pytest.mark.parametrize(
+@cases("client_class", CLIENTS)
+@cases(
     ("reason", "answer"),
     [
         (f"more than {MOST_INTERIM} responses with a status of 1xx", [CONTINUE * 400] * 2_000),

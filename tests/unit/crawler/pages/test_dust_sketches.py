@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.outline import make_outline
 from webcrawl.documents.page import Page
@@ -87,9 +88,7 @@ def test_pictures_in_an_album_are_told_apart_by_their_facts(fact: str) -> None:
     assert one.is_like(one._replace(payload=1), 3)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"length": 0}, {"digest": None}, {"truncated": "time"}, {"final_url": "http://a.test/b"}]
-)
+@cases("fields", [{"length": 0}, {"digest": None}, {"truncated": "time"}, {"final_url": "http://a.test/b"}])
 def test_pages_that_say_nothing(fields: dict[str, Any]) -> None:
     page = page_of("http://a.test/a", **fields)
     assert sketch_of(page, *split(page.url)) is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.crawler.pages.outlinks import MOST_FOLDERS, folders_above, unknown_folders
 from webcrawl.frontier import RecentCache
 from webcrawl.urls.canonical import normalize, split
@@ -16,7 +16,7 @@ paths = st.lists(st.sampled_from(["a", "b", "", "%2F", "ü", "a;p=1"]), max_size
 queries = st.sampled_from(["", "?", "?a=/b/c", "?https://other.example/x/"])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "folders"),
     [
         ("/a/b/page", ["/a/b/", "/a/", "/"]),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from scrapy.http import HtmlResponse
 
+from tests.cases import cases
 from webcrawl.crawler.pages.response_links import followed_links
 
 HOME = "https://site.example/folder/"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "links"),
     [
         ({"Link": "</next?ä>; rel=next".encode("latin-1")}, ["https://site.example/next?%C3%A4"]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, cast
 
-import pytest
 from scrapy.crawler import Crawler
 
+from tests.cases import cases
 from webcrawl.documents.page import Page
 from webcrawl.pipelines.pattern_records import PatternRecordsPipeline
 from webcrawl.policies.pattern_records import HostPatterns
@@ -15,7 +15,7 @@ from webcrawl.policies.pattern_records import HostPatterns
 HTML = {"mime_type": "text/html"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "text", "counted"),
     [
         ({"status": 200, **HTML}, "A text", "new"),

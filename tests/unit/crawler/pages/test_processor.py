@@ -12,6 +12,7 @@ from scrapy.exceptions import DropItem
 from scrapy.pipelines import ItemPipelineManager
 from scrapy.utils.test import get_crawler
 
+from tests.cases import cases
 from webcrawl.crawler.pages.processor import ItemProcessor
 
 
@@ -51,8 +52,8 @@ def processed(manager: type[ItemPipelineManager], *pipelines: Any) -> Any:
     return asyncio.run(process())
 
 
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize(
+@cases("waits", [False, True])
+@cases(
     "made",
     [lambda item: item, lambda item: [*item, "more"], lambda item: None, lambda item: {"other": item}],
 )

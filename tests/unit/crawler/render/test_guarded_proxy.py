@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 
-import pytest
-
+from tests.cases import cases
 from tests.downloads import names, run
 from tests.wire import Wire, plain
 from webcrawl.crawler.render.guarded_proxy import GuardedProxy
@@ -78,7 +77,7 @@ def test_connect_opens_a_tunnel() -> None:
     run(check())
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         b"GET http://127.0.0.1:{port}/ HTTP/1.1",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from scrapy import Request
 
+from tests.cases import cases
 from tests.crawl import test_render
 from tests.downloads import Client, run
 from tests.wire import Wire, plain
@@ -23,7 +24,7 @@ from webcrawl.hosts.politeness import Ok
 render = pytest.importorskip("webcrawl.crawler.render.render", reason="needs the extra 'render'")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("rule", "url", "applies"),
     [
         ("example.org", "https://example.org/", True),
@@ -57,7 +58,7 @@ def test_rule_matches_urls(rule: str, url: str, applies: bool) -> None:
     assert rules.RenderRules(["other.example", rule, "https://x/*"]).apply(url) == applies
 
 
-@pytest.mark.parametrize(
+@cases(
     "rule",
     [
         *("https://example.org", "example.org/app/*", "ftp://example.org/*", "https:///x", "/x"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.crawler.report.causes import Cause, Look, Shares, causes
 from webcrawl.crawler.report.stages import Stage
 
@@ -45,7 +46,7 @@ def test_more_hosts_at_a_stage_never_lower_its_share(look: Look, stage: Stage, m
         assert causes(after).get(cause, 0.0) >= causes(look).get(cause, 0.0) - 1e-9
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "shares"),
     [
         ({}, {Cause.POLITENESS: 0.75, Cause.NETWORK: 0.25}),

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.crawler.report.ending import Course, Ending, Point, about, steady_rate
 
 steps = st.lists(
@@ -65,7 +66,7 @@ def test_what_is_told_moves_slowly_and_is_never_past(course: list[tuple[float, i
     assert all(ending.seconds > 0 for _, ending in told if ending)
 
 
-@pytest.mark.parametrize(("growth", "pages"), [(0, 0), (0, 9), (1, 9), (100, 0)])
+@cases(("growth", "pages"), [(0, 0), (0, 9), (1, 9), (100, 0)])
 def test_nothing_is_told_of_a_growing_queue_without_limits(growth: int, pages: int) -> None:
     points = [Point(float(n), pages * n, 0, growth * n) for n in range(130)]
     assert all(ending is None for _, ending in followed(Course(), points))
@@ -127,7 +128,7 @@ def test_a_steady_rate_is_positive(course: list[tuple[float, float]]) -> None:
     assert rate is None or rate > 0
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "words"),
     [
         (3, "less than a minute"),

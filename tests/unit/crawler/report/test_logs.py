@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-import pytest
 from scrapy import Request, Spider
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from tests.cases import cases
 from webcrawl.crawler.report.logs import QuietLogFormatter
 
 
-@pytest.mark.parametrize(
+@cases(
     ("level", "shown"),
     [("DEBUG", True), ("INFO", False), ("WARNING", False), (logging.DEBUG, True), (logging.INFO, False)],
 )

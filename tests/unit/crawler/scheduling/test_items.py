@@ -13,6 +13,7 @@ import pytest
 import scrapy
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from tests.unit.crawler.scheduling.test_requests import hashables, names, typed, values
 from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.errors import StoreError, Unserializable
@@ -132,7 +133,7 @@ def local_item() -> Any:
     return Local()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "message"),
     [
         ({"meta": {"a": [Plain()]}}, f"meta['a'][] is a {HERE}.Plain: pass plain data, a scrapy.Item"),
@@ -161,7 +162,7 @@ def stored(module: Any, name: Any, fields: Any, others: Any = None) -> bytes:
     return bytes(msgpack.packb(msgpack.ExtType(7, pack(parts))))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("module", "name"),
     [
         ("os", "system"),
@@ -197,7 +198,7 @@ def test_a_module_with_a_getattr_is_not_asked(monkeypatch: pytest.MonkeyPatch) -
     assert not asked
 
 
-@pytest.mark.parametrize("name", ["Offer", "Product", "Seller", "Key"])
+@cases("name", ["Offer", "Product", "Seller", "Key"])
 def test_a_field_that_the_class_lacks_is_an_error_that_names_both(name: str) -> None:
     with pytest.raises(
         StoreError, match=f"{HERE}.{name} cannot be restored: the class has no field 'colour'"

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import scrapy
 from scrapy import Request, Spider
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from webcrawl.crawler.scheduling.meta import NOT_STORED, WITHOUT_EFFECT
 from webcrawl.crawler.scheduling.requests import to_candidate, to_request
@@ -105,7 +105,7 @@ def test_the_list_has_every_key_of_scrapy() -> None:
     assert keys_in_scrapy() == KEYS.keys()
 
 
-@pytest.mark.parametrize("key", KEYS)
+@cases("key", KEYS)
 def test_a_key_survives_the_frontier_or_is_named(key: str) -> None:
     spider, url = Spider("keys"), "http://example.org/a"
     candidate = to_candidate(Request(url, meta={key: KEYS[key]}), spider, Canonicalizer())

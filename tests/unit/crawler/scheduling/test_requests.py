@@ -14,6 +14,7 @@ from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from webcrawl.config.rules import LevelRule
 from webcrawl.crawler.scheduling.requests import level_of, to_candidate, to_request
 from webcrawl.crawler.scheduling.values import pack
@@ -153,7 +154,7 @@ def test_verbatim_url_is_kept() -> None:
     assert round_trip(verbatim).meta["verbatim_url"] is True
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "kept"),
     [
         ("HTTP://me:secret@EXAMPLE.org:80/%7e/../x?q='#a b", "http://example.org/%7e/../x?q='#a b"),
@@ -192,7 +193,7 @@ def test_verbatim_urls_are_compared_as_they_are() -> None:
     assert marks(*spellings, verbatim_url=True) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("meta", "starts"),
     [
         ({}, True),  # a start request before Scrapy's spider middlewares, which give it no depth
@@ -208,7 +209,7 @@ def test_start_requests_are_known(meta: dict[str, Any], starts: bool) -> None:
     assert bool(round_trip(Request(URL, meta=meta)).meta.get("is_start_request")) == starts
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "failed", "dated", "retries"),
     [
         (0, 0, False, None),
@@ -264,7 +265,7 @@ def test_only_a_timeout_other_than_the_default_is_stored() -> None:
         assert back.meta.get("download_timeout", 60) == seconds
 
 
-@pytest.mark.parametrize(
+@cases(
     ("request_", "most"),
     [
         # 4 bytes of state, and 1 each for the array, the depth and the length of the path
@@ -297,7 +298,7 @@ class Odd:
     """An object that cannot be serialized."""
 
 
-@pytest.mark.parametrize(
+@cases(
     "options",
     [
         {"callback": lambda response: None},

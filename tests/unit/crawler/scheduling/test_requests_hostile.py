@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 from scrapy import Request, Spider
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from webcrawl.crawler.scheduling.requests import to_request
 from webcrawl.crawler.scheduling.values import pack, unpack
@@ -75,7 +76,7 @@ def test_deeply_nested_tuples_are_rejected() -> None:
         pack(value)
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
     [
         "os.system",
@@ -94,14 +95,14 @@ def test_class_that_is_not_a_request_is_rejected(name: str) -> None:
         to_request(leased(pack({"_class": name})), spider)
 
 
-@pytest.mark.parametrize("name", [5, None, ["os.system"], {"a": 1}, b"scrapy.FormRequest"])
+@cases("name", [5, None, ["os.system"], {"a": 1}, b"scrapy.FormRequest"])
 def test_class_that_is_not_a_string_is_rejected(name: Any) -> None:
     with pytest.raises(StoreError):
         to_request(leased(pack({"_class": name})), spider)
 
 
-@pytest.mark.parametrize("name", ["nothing", "name", "touched", "__class__", "__init__", "settings", 5, [1]])
-@pytest.mark.parametrize("role", ["callback", "errback"])
+@cases("name", ["nothing", "name", "touched", "__class__", "__init__", "settings", 5, [1]])
+@cases("role", ["callback", "errback"])
 def test_callback_that_is_not_a_method_of_the_spider_is_rejected(role: str, name: Any) -> None:
     if name == "__init__":  # a method like any other; Scrapy accepts it too
         return

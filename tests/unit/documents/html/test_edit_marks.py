@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import STORY, found, words
 from webcrawl.documents.html.main_text import main_part
 from webcrawl.documents.html.markdown import markdown
@@ -19,8 +19,8 @@ MARKS = [
 ]
 
 
-@pytest.mark.parametrize("mark", MARKS)
-@pytest.mark.parametrize("level", [1, 2, 3])
+@cases("mark", MARKS)
+@cases("level", [1, 2, 3])
 def test_edit_marks_of_headings_are_left_out(level: int, mark: str) -> None:
     page = f"<main><p>First.</p>{STORY}<h{level}><span id=a>Boats</span>{mark}</h{level}>{STORY}</main>"
     assert found(page) == words(f"<p>First.</p>{STORY}<h2>Boats</h2>{STORY}")
@@ -28,9 +28,7 @@ def test_edit_marks_of_headings_are_left_out(level: int, mark: str) -> None:
     assert f"\n{'#' * level} Boats\n" in markdown(tree, main_part(tree), Base("http://a.example/"))
 
 
-@pytest.mark.parametrize(
-    "mark", ["[1]", "<span>[draft]</span>", "<sup>[<a href=#n>1</a>]</sup>", f"<b>{LINK}</b>"]
-)
+@cases("mark", ["[1]", "<span>[draft]</span>", "<sup>[<a href=#n>1</a>]</sup>", f"<b>{LINK}</b>"])
 def test_other_signs_in_headings_are_kept(mark: str) -> None:
     page = f"<main>{STORY}<h2>Boats {mark}</h2>{STORY}</main>"
     assert found(page) == words(f"{STORY}<h2>Boats {mark}</h2>{STORY}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.config.declared import DECLARED
 from webcrawl.config.extraction import extract_rules
 from webcrawl.documents.document import Document
@@ -39,7 +40,7 @@ def fields_of(markup: str, **fields: Any) -> Extracted:
     return extracted(document, Extraction(rules(**fields)).wanted(URL))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "select", "value"),
     [
         ("str", "css:h1", "A lamp"),
@@ -71,7 +72,7 @@ def test_each_source_and_type(kind: str, select: Any, value: Any) -> None:
     assert type(page.values["field"]) is type(value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "number"),
     [
         ("1299", 1299.0),
@@ -93,7 +94,7 @@ def test_numbers_as_people_write_them(text: str, number: float | None) -> None:
     assert converted([text], "float") == number
 
 
-@pytest.mark.parametrize(("text", "number"), [("1,250 items", 1250), ("1.5", None), (2.0, 2), (True, None)])
+@cases(("text", "number"), [("1,250 items", 1250), ("1.5", None), (2.0, 2), (True, None)])
 def test_whole_numbers(text: Any, number: int | None) -> None:
     assert converted([text], "int") == number
 
@@ -123,7 +124,7 @@ def test_rules_count_for_the_urls_that_they_match() -> None:
     assert set(extracted(document, extraction.wanted(URL)).values) == {"price", "title"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "message"),
     [
         (
@@ -163,9 +164,7 @@ def test_a_mistake_names_its_rule(value: Any, message: str) -> None:
     assert message in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "selector", ["css:p[", "css:p::before", "xpath://p[", "xpath:no-such()", "jsonld:a..b"]
-)
+@cases("selector", ["css:p[", "css:p::before", "xpath://p[", "xpath:no-such()", "jsonld:a..b"])
 def test_a_selector_that_cannot_be_parsed_names_its_rule(selector: str) -> None:
     with pytest.raises(
         ConfigurationError, match="EXTRACT, rule 'products', field 'price': '.*' cannot be used"

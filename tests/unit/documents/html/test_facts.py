@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import (
     MAX_HEADING,
@@ -30,7 +31,7 @@ def facts(markup: str) -> HTMLFacts:
     return describe(Document(markup.encode(), "text/html", "utf-8", URL))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "title"),
     [
         ("<title> A\n\tgood&nbsp;&amp; <b>title</title>", "A good & <b>title"),
@@ -47,7 +48,7 @@ def test_title_is_extracted(markup: str, title: str | None) -> None:
     assert facts(markup).title == title
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "description"),
     [
         ('<meta name="Description" content=" some\nwords ">', "some words"),
@@ -62,7 +63,7 @@ def test_description_is_extracted(markup: str, description: str | None) -> None:
     assert facts(markup).description == description
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "language"),
     [
         ("<html lang=en>", "en"),
@@ -81,7 +82,7 @@ def test_declared_language_is_extracted(markup: str, language: str | None) -> No
     assert facts(markup).language == language
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "url"),
     [
         ("<link rel=canonical href=/x>", "https://example.org/x"),
@@ -108,7 +109,7 @@ def test_robots_metas_are_collected() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "author"),
     [
         ('<meta name=author content=" Ada\nLovelace ">', "Ada Lovelace"),
@@ -134,7 +135,7 @@ def test_author_is_extracted(markup: str, author: str | None) -> None:
     assert facts(markup).author == author
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "day"),
     [
         ('<meta property="article:published_time" content="2024-05-17T22:00:00+00:00">', 17),
@@ -167,7 +168,7 @@ def test_publication_date_is_read_from_the_url() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "image"),
     [
         (
@@ -237,7 +238,7 @@ def test_details_are_bounded() -> None:
     assert len(json.dumps(found.details)) <= MAX_DETAILS
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "text"),
     [
         ("<p>one</p><p>two", "one\ntwo"),

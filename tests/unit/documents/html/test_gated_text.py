@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import MENU, PROSE, STORY, found, words
 
 OFFER = "<h3>Read on</h3><p>You have read all articles that are free this month. Subscribe for one crown a week.</p>"
@@ -26,8 +25,8 @@ GATES = [
 ]
 
 
-@pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize("marked", MARKED)
+@cases("gate", GATES)
+@cases("marked", MARKED)
 def test_a_gated_part_of_an_article_is_its_text(marked: str, gate: str) -> None:
     for story in (
         gate.format(STORY),
@@ -37,7 +36,7 @@ def test_a_gated_part_of_an_article_is_its_text(marked: str, gate: str) -> None:
         assert found(f"<ul>{MENU}</ul>{marked.format(story)}") == words(story)
 
 
-@pytest.mark.parametrize("gate", GATES)
+@cases("gate", GATES)
 def test_a_gate_around_an_article_has_its_text(gate: str) -> None:
     assert found(f"<ul>{MENU}</ul><p>{PROSE}</p>{gate.format(f'<article>{STORY}</article>')}") == words(STORY)
 
@@ -52,7 +51,7 @@ def test_a_form_in_a_gated_part_does_not_make_it_an_offer() -> None:
     assert found(f"<article>{story.format(NEWSLETTER)}</article>") == words(story.format(""))
 
 
-@pytest.mark.parametrize(
+@cases(
     "offer",
     [
         f"<div class=paywall>{OFFER}<button>Subscribe</button></div>",
@@ -66,7 +65,7 @@ def test_a_form_in_a_gated_part_does_not_make_it_an_offer() -> None:
         f"<div class=popup>{OFFER}</div>",
     ],
 )
-@pytest.mark.parametrize("marked", MARKED)
+@cases("marked", MARKED)
 def test_an_offer_in_an_article_is_left_out(marked: str, offer: str) -> None:
     for story in (f"{STORY}{offer}", STORY.replace("</p><p>", f"</p>{offer}<p>", 1)):
         assert found(f"<ul>{MENU}</ul>{marked.format(story)}") == words(STORY)

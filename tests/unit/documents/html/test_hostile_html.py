@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cases import cases
 from tests.forks import forks_of
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
@@ -131,7 +132,7 @@ def test_attributes_beyond_the_limit_are_dropped() -> None:
     assert document.simplified
 
 
-@pytest.mark.parametrize(
+@cases(
     "page",
     [
         "<p><a href=/x>y</a> <b>z</b>" * 20_000,

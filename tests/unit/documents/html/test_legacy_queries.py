@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.encodings import encode_page
 from webcrawl.documents.html.facts import describe
@@ -53,7 +52,7 @@ def document(markup: str, charset: str = "gbk", mime_type: str = "text/html") ->
     return Document(markup.encode(CODECS.get(charset, charset)), mime_type, charset, URL)
 
 
-@pytest.mark.parametrize(("charset", "written", "asked"), QUERIES)
+@cases(("charset", "written", "asked"), QUERIES)
 def test_a_query_is_in_the_encoding_of_its_page(charset: str, written: str, asked: str) -> None:
     # as references, because not all encodings have all characters
     query = "".join(letter if letter.isascii() else f"&#{ord(letter)};" for letter in written)
@@ -63,7 +62,7 @@ def test_a_query_is_in_the_encoding_of_its_page(charset: str, written: str, aske
     assert collect(page.elements).joined(URL, encode=page.encode).links == [f"{HOST}/%C3%BC?{asked}"]
 
 
-@pytest.mark.parametrize("codec", sorted({codec for codec, _, _ in QUERIES} - {"no-such-codec"}))
+@cases("codec", sorted({codec for codec, _, _ in QUERIES} - {"no-such-codec"}))
 def test_a_page_in_an_encoding_is_read_as_it_was(codec: str) -> None:
     written = "".join(query for _, query, _ in QUERIES) + "¥‾−\\~😀"
     text = f'<p title="{written.replace(chr(34), "")}">{written}</p>'
@@ -92,7 +91,7 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("markup", LINKS.values(), ids=LINKS)
+@cases("markup", LINKS.values(), ids=LINKS)
 def test_every_element_encodes_its_query(markup: str) -> None:
     page = document(markup)
     assert collect(page.elements).joined(URL, encode=page.encode).links == [f"{HOST}/x?{ASKED}"]
@@ -134,7 +133,7 @@ LOADED = {
 }
 
 
-@pytest.mark.parametrize("markup", LOADED.values(), ids=LOADED)
+@cases("markup", LOADED.values(), ids=LOADED)
 def test_what_a_page_loads_is_asked_and_rewritten_in_its_encoding(markup: str) -> None:
     assert loaded(document(markup)) == [f"{HOST}/x?{ASKED}"]
     files = {f"{HOST}/x?{ASKED}": "../file.bin"}

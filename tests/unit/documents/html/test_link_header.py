@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.html.links import HeaderLink, header_links
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "links"),
     [
         ('</next>; rel="next"', [("/next", False)]),

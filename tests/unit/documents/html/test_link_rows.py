@@ -6,6 +6,7 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html import link_rows
 from webcrawl.documents.html.link_rows import (
@@ -72,9 +73,7 @@ def test_a_remembered_text_is_not_that_of_other_elements() -> None:
         assert found.texts == ["f(1)", "g(2)", "", "", "", "!", "one", "two"]
 
 
-@pytest.mark.parametrize(
-    "base", ["", "<base href=page>", f"<base href='{URL}#top'>", "<base href='http://['>"]
-)
+@cases("base", ["", "<base href=page>", f"<base href='{URL}#top'>", "<base href='http://['>"])
 def test_links_to_the_page_itself_have_no_row(base: str) -> None:
     found = rows(
         f"{base}<a href=''>a</a><a href>b</a><a href='#c'>c</a><a href=d>d</a><iframe src=''></iframe>"
@@ -154,7 +153,7 @@ def test_the_outline_has_rows_on_request_only() -> None:
     assert packed == link_rows_of(document("<p><a href=/a>a</a>"), text_links=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("html", "number"),
     [
         ("<a href=/a>x</a>" * 200_000, 200_000),
@@ -198,7 +197,7 @@ def test_any_markup_is_packed_and_unpacked(text: str) -> None:
 GOOD = msgpack.unpackb(pack_rows(plain_rows(["http://example.org/"], "header")))
 
 
-@pytest.mark.parametrize(
+@cases(
     "changed",
     [
         {0: 2},

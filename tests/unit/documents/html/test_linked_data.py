@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.html.linked_data import (
     MAX_BYTES,
     MAX_CHARS,
@@ -61,7 +61,7 @@ def test_objects_are_found_at_top_level_in_lists_and_in_graphs() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "script",
     [
         "",

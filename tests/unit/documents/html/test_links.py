@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, collect, frame_links, refresh_address
 from webcrawl.documents.link_elements import MANY_ELEMENTS, search
@@ -91,7 +92,7 @@ def test_links_are_unique() -> None:
     assert page.links == ["http://example.org/dir/b", "http://example.org/dir/a"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("href", "link"),
     [
         ("  /a \n", "http://example.org/a"),
@@ -148,7 +149,7 @@ def test_nofollow_links_are_counted_and_skipped() -> None:
     assert page.nofollow == 4
 
 
-@pytest.mark.parametrize(
+@cases(
     ("html", "base"),
     [
         ("<base href=/b/>", "http://example.org/b/"),
@@ -170,7 +171,7 @@ def test_base_element_applies(html: str, base: str) -> None:
     assert page.links == [resolve("x", base)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "address"),
     [
         ("5; url=/x", "/x"),
@@ -209,7 +210,7 @@ def test_only_refresh_metas_are_links() -> None:
     assert page.links == ["http://example.org/dir/yes"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("html", "canonical"),
     [
         ("<link rel=canonical href=/a#b><link rel=canonical href=/b>", "http://example.org/a"),

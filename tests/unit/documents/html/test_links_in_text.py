@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import MENU, PROSE, STORY, found, words
 from webcrawl.documents.html.main_text import main_part, main_text
 from webcrawl.documents.html.markdown import markdown
@@ -23,7 +24,7 @@ METHODS = """<tr><td>boolean<td><a href=#add>add(E e)</a><td>Inserts an element.
 <tr><td>void<td><a href=#clear>clear()</a><td><a href=#all>Removes all elements</a>"""
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         f"<table><tr><th>Type<th>Method<th>Description{METHODS}</table>",
@@ -48,7 +49,7 @@ METHODS = """<tr><td>boolean<td><a href=#add>add(E e)</a><td>Inserts an element.
         "<div>Used by <a href=/a>sqlite3_open</a> and <a href=/b>std::vector</a></div>",
     ],
 )
-@pytest.mark.parametrize("around", ["main", "article", "div"])
+@cases("around", ["main", "article", "div"])
 def test_links_that_are_text_are_kept(around: str, part: str) -> None:
     story = f"{STORY}{part}{STORY}"
     assert found(f"<ul>{MENU}</ul><{around}>{story}</{around}><ul>{MENU}</ul>") == words(story)
@@ -60,7 +61,7 @@ def test_names_within_a_marked_main_part_are_kept(title: str) -> None:
     assert found(f"<ul>{MENU}</ul><main>{story}</main>") == words(story)
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         f"<ul>{HEADLINES}</ul>",
@@ -80,7 +81,7 @@ def test_names_within_a_marked_main_part_are_kept(title: str) -> None:
         "<table><tr><td><div><a href=/a>Ferries</a></div><div><a href=/b>Harbours</a></div></table>",
     ],
 )
-@pytest.mark.parametrize("around", ["main", "article", "div"])
+@cases("around", ["main", "article", "div"])
 def test_lists_of_links_are_left_out(around: str, part: str) -> None:
     page = f"<{around}>{STORY}{part}{STORY}</{around}>"
     assert found(f"<ul>{MENU}</ul>{page}<ul>{MENU}</ul>") == words(STORY + STORY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.html.main_text import main_text
 from webcrawl.documents.html.text import visible_text
 
@@ -31,7 +32,7 @@ def words(markup: str) -> str:
     return " ".join(visible_text(LexborHTMLParser(markup)).split())
 
 
-@pytest.mark.parametrize(
+@cases(
     "extra",
     [
         "<ul>{links}</ul>",
@@ -63,7 +64,7 @@ def test_what_is_not_text_is_left_out(extra: str) -> None:
         assert found(f"<ul>{MENU}</ul><div>{story}</div>") == words(STORY)
 
 
-@pytest.mark.parametrize(
+@cases(
     "extra",
     [
         "<p>See <a href=/a>the list of ferries</a>, which the islanders keep with care.</p>",
@@ -93,7 +94,7 @@ def test_heading_without_text_is_left_out_at_the_end() -> None:
     assert found(page) == words(STORY)
 
 
-@pytest.mark.parametrize("name", ["sidebar", "widget", "login", "related", "comments"])
+@cases("name", ["sidebar", "widget", "login", "related", "comments"])
 def test_part_with_the_text_is_kept_whatever_its_name(name: str) -> None:
     assert found(f"<p>Harbour news</p><div class={name}><div>{STORY}</div></div>") == words(STORY)
 
@@ -189,7 +190,7 @@ def test_prose_before_the_headline_does_not_lead_to_the_text() -> None:
     assert found(page) == words(STORY)
 
 
-@pytest.mark.parametrize("name", ["entry-content", "post-body", "article", "hentry"])
+@cases("name", ["entry-content", "post-body", "article", "hentry"])
 def test_part_that_is_named_as_the_main_part_is_preferred(name: str) -> None:
     notice = f"<div><p>{PROSE}</p></div>"
     assert found(f"{notice}<div class={name}>{STORY}</div>{notice}") == words(STORY)
@@ -217,7 +218,7 @@ def test_text_around_excluded_elements_is_not_joined() -> None:
     assert "left island" in found(f"<div><p>left<button>x</button>island</p>{STORY}</div>")
 
 
-@pytest.mark.parametrize(
+@cases(
     "links",
     [
         f"<ul>{MENU}</ul>",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.main_text import main_text
@@ -59,14 +60,14 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+@cases("template", TEMPLATES.values(), ids=TEMPLATES)
 def test_main_text_is_found_in_every_template(template: str) -> None:
     text = prose(300)
     page = template.format(text=text, menu=MENU, teasers=TEASERS, legal=LEGAL, comments=COMMENTS)
     assert main(page) == plain(text)
 
 
-@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+@cases("template", TEMPLATES.values(), ids=TEMPLATES)
 def test_short_articles_in_one_template_have_distant_hashes(template: str) -> None:
     def simhash(seed: int) -> int:
         parts = {"menu": MENU, "teasers": TEASERS, "legal": LEGAL, "comments": COMMENTS}
@@ -77,7 +78,7 @@ def test_short_articles_in_one_template_have_distant_hashes(template: str) -> No
     assert distance(simhash(1), simhash(2)) > 8
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "text"),
     [
         (f"<main></main><p>{prose(60)}</p>", prose(60)),
@@ -93,7 +94,7 @@ def test_main_text_of_unusual_pages_is_complete(markup: str, text: str) -> None:
     assert found is not None and set(plain(text).split()) <= set(found.split())
 
 
-@pytest.mark.parametrize(
+@cases(
     "markup",
     [
         "",
@@ -108,14 +109,14 @@ def test_page_without_main_text_has_none(markup: str) -> None:
     assert main(markup) is None
 
 
-@pytest.mark.parametrize("text", ["Hi", "See <a href=/a>here</a>, there, or anywhere.", prose(16)])
-@pytest.mark.parametrize("tag", ["main", "article"])
+@cases("text", ["Hi", "See <a href=/a>here</a>, there, or anywhere.", prose(16)])
+@cases("tag", ["main", "article"])
 def test_a_marked_part_counts_although_it_is_short(tag: str, text: str) -> None:
     plain = " ".join(LexborHTMLParser(text).text().split())
     assert main(f"<ul>{MENU}</ul><{tag}><p>{text}</p></{tag}>") == plain
 
 
-@pytest.mark.parametrize(
+@cases(
     "around",
     [
         "<aside>{}</aside>",
@@ -130,7 +131,7 @@ def test_a_marked_part_counts_although_it_is_short(tag: str, text: str) -> None:
         "<div role=complementary>{}</div>",
     ],
 )
-@pytest.mark.parametrize("content", ["<div id=content>{}</div>", "<main>{}</main>"])
+@cases("content", ["<div id=content>{}</div>", "<main>{}</main>"])
 def test_article_in_boilerplate_does_not_replace_the_main_text(around: str, content: str) -> None:
     parts = [content.format(prose(90)), around.format(f"<article>{prose(60, 2)}</article>")]
     for page in (parts, parts[::-1]):
@@ -138,7 +139,7 @@ def test_article_in_boilerplate_does_not_replace_the_main_text(around: str, cont
         assert found is not None and set(plain(prose(90)).split()) <= set(found.split())
 
 
-@pytest.mark.parametrize(
+@cases(
     "markup",
     [
         f"<main>{prose(60)}</main><article>{prose(90, 2)}</article>",
@@ -155,7 +156,7 @@ def test_main_text_is_visible_and_inside_the_main_element(markup: str) -> None:
     assert main(markup) == plain(prose(60))
 
 
-@pytest.mark.parametrize(
+@cases(
     "names",
     [
         "class='sidebar-layout with-sidebar'",

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.html.main_text import main_part
@@ -38,7 +39,7 @@ def _words(text: str) -> str:
     return "".join("".join(one.content for one in _tokens(text) if one.type in kinds).split())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "expected"),
     [
         ("<h1>One</h1><h3>Three</h3><p>Text", "# One\n\n### Three\n\nText"),
@@ -238,7 +239,7 @@ def test_main_part_never_fails_and_has_no_other_words(markup: str, words: int) -
     assert set(found) <= set(page)
 
 
-@pytest.mark.parametrize(
+@cases(
     "markup",
     [
         "<div>" * 50_000 + "a",

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.documents.html.names import (
     AUTHOR,
     BESIDE,
@@ -18,7 +19,7 @@ from webcrawl.documents.html.names import (
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "kind"),
     [
         ("content", TEXT),
@@ -47,12 +48,12 @@ from webcrawl.documents.html.names import (
         ("sidebar " * 100, TEXT),
     ],
 )
-@pytest.mark.parametrize("attribute", ["class", "id"])
+@cases("attribute", ["class", "id"])
 def test_kind_of_names(attribute: str, name: str, kind: int) -> None:
     assert kind_of({attribute: name}) == kind
 
 
-@pytest.mark.parametrize(
+@cases(
     ("attributes", "kind"),
     [
         ({}, TEXT),
@@ -68,12 +69,12 @@ def test_kind_of_other_attributes(attributes: dict[str, str | None], kind: int) 
     assert kind_of(attributes) == kind
 
 
-@pytest.mark.parametrize("name", ["entry-content", "post", "articleBody", "story__body", "x article-text y"])
+@cases("name", ["entry-content", "post", "articleBody", "story__body", "x article-text y"])
 def test_names_of_main_parts(name: str) -> None:
     assert names_main_part({"class": name}) and names_main_part({"id": name})
 
 
-@pytest.mark.parametrize("name", ["", "content", "posts", "post-list", "article-list", "entry " * 200])
+@cases("name", ["", "content", "posts", "post-list", "article-list", "entry " * 200])
 def test_other_names_are_not_those_of_main_parts(name: str) -> None:
     assert not names_main_part({"class": name})
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import PROSE, STORY, found, words
 
 NOTICE = f"<p>We and our partners use cookies to understand how you read. {PROSE}</p><p>Nothing is stored before.</p>"
 
 
-@pytest.mark.parametrize(
+@cases(
     "answer",
     [
         "<button>Accept</button>",
@@ -18,14 +19,14 @@ NOTICE = f"<p>We and our partners use cookies to understand how you read. {PROSE
         "<input value='Got it, ok'>",
     ],
 )
-@pytest.mark.parametrize("page", ["{notice}{story}", "{story}{notice}"])
-@pytest.mark.parametrize("around", ["{}", "<div id=root>{}</div>", "<div id=root><div>{}</div></div>"])
+@cases("page", ["{notice}{story}", "{story}{notice}"])
+@cases("around", ["{}", "<div id=root>{}</div>", "<div id=root><div>{}</div></div>"])
 def test_a_notice_about_cookies_is_left_out(around: str, page: str, answer: str) -> None:
     notice = f"<div class=x7><div>{NOTICE}{answer}</div></div>"
     assert found(around.format(page.format(story=f"<div>{STORY}</div>", notice=notice))) == words(STORY)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "answer"),
     [
         ("Wir verwenden Cookies, um Ihnen die Seite so gut wie möglich zu zeigen.", "Alle akzeptieren"),
@@ -53,7 +54,7 @@ def test_a_dialog_about_cookies_is_left_out(role: str) -> None:
     assert found(f"<div><div><div>{STORY}</div>{notice}</div></div>") == words(STORY)
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         f"<p>{PROSE}</p>{NOTICE}<p>See <a href=/a>the rules</a> of the harbour.</p>",
@@ -62,7 +63,7 @@ def test_a_dialog_about_cookies_is_left_out(role: str) -> None:
         "<div><p>The header Set-Cookie has the name and the value of the cookie.</p><a href=/rfc>RFC 6265</a></div>",
     ],
 )
-@pytest.mark.parametrize("around", ["{}", "<div>{}</div>", "<div><div>{}</div></div>"])
+@cases("around", ["{}", "<div>{}</div>", "<div><div>{}</div></div>"])
 def test_a_text_about_cookies_is_kept(around: str, part: str) -> None:
     story = f"{STORY}{part}{STORY}"
     assert found(around.format(f"<div>{story}</div>")) == words(story).replace("Copy ", "")
@@ -74,7 +75,7 @@ def test_a_short_page_with_a_notice_deep_in_it_is_kept() -> None:
     assert f"{PROSE} {PROSE}" in found(page)
 
 
-@pytest.mark.parametrize("name", ["postprofile", "user-profile", "userinfo", "post_author", "userstats"])
+@cases("name", ["postprofile", "user-profile", "userinfo", "post_author", "userstats"])
 def test_counters_of_the_author_of_a_post_are_left_out(name: str) -> None:
     stats = f"<dl class={name}><dt>Ada<dd>Posts: 12<dd>Joined: 2020</dl>"
     posts = "".join(f"<div class=post>{stats}<div class=body>{STORY}</div></div>" for _ in range(3))
@@ -97,8 +98,8 @@ POSTS = [
 ]
 
 
-@pytest.mark.parametrize("stats", COUNTERS)
-@pytest.mark.parametrize("post", POSTS)
+@cases("stats", COUNTERS)
+@cases("post", POSTS)
 def test_counters_are_left_out_if_posts_repeat_them(post: str, stats: str) -> None:
     posts = "<hr>".join(post.format(stats=stats, story=STORY) for _ in range(3))
     assert found(f"<div>{posts}</div>") == words(STORY * 3)

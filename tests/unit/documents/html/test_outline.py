@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from scrapy.settings import Settings
 
+from tests.cases import cases
 from webcrawl.crawler.session import Session
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import describe
@@ -84,7 +85,7 @@ def packed_with(place: tuple[int, ...], value: object) -> bytes:
     return bytes(msgpack.packb(plain, datetime=True))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("place", "value"),
     [
         ((0,), None),

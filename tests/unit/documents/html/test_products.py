@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import MENU, PROSE, STORY, found, words
 
 SPECIFICATIONS = "<table><tr><th>Width<td>80 cm<tr><th>Weight<td>31 kg</table>"
@@ -13,8 +12,8 @@ REVIEWS = (
 NAMES = ["itemscope itemtype=https://schema.org/Product", "class=product", "class='pdp product-detail'"]
 
 
-@pytest.mark.parametrize("price", ["249,00 €", "$249", "£ 9.50", "249 CHF"])
-@pytest.mark.parametrize("name", NAMES)
+@cases("price", ["249,00 €", "$249", "£ 9.50", "249 CHF"])
+@cases("name", NAMES)
 def test_a_product_keeps_its_name_price_specifications_and_reviews(name: str, price: str) -> None:
     product = (
         f"<h1>Oak table</h1><div class=price>{price}</div><div><p>{PROSE} {PROSE}</p></div>{SPECIFICATIONS}"

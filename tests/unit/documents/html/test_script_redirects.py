@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
 from webcrawl.documents.html.outline import link_rows_of, links_of
@@ -17,7 +18,7 @@ def links(markup: str) -> list[str]:
     return [link.removeprefix(SITE) for link in links_of(document, texts=False, text_links=False).links]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("script", "expected"),
     [
         ('location.href = "/start"', ["/start"]),

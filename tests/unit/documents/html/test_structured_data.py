@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.structured_data import MOST_CHARS, StructuredData, is_structured
 
@@ -38,7 +38,7 @@ def test_json_ld_has_its_objects_without_vocabularies() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("element", "value"),
     [
         ('<a itemprop=p href="/a" content=x>text</a>', "http://a.example/a"),
@@ -61,7 +61,7 @@ def test_values_of_microdata_are_those_of_the_html_standard(element: str, value:
     assert items == [{"q": "1"} if value is None else {"p": value, "q": "1"}]
 
 
-@pytest.mark.parametrize("text", ["{", "", "[1, 2, null]", '{"a": }', "[" * 100_000, "// no JSON", '"text"'])
+@cases("text", ["{", "", "[1, 2, null]", '{"a": }', "[" * 100_000, "// no JSON", '"text"'])
 def test_scripts_that_are_not_json_ld_have_nothing(text: str) -> None:
     assert data_of(script(text) + script('{"@type": "A", "name": "b"}')) == {
         "json_ld": [{"@type": "A", "name": "b"}]
@@ -146,7 +146,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@cases("name", HOSTILE)
 def test_hostile_pages_are_bounded(name: str) -> None:
     data = data_of(HOSTILE[name])
     assert len(json.dumps(data)) <= 2 * MOST_CHARS and is_structured(data)

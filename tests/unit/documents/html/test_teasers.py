@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.unit.documents.html.test_main_part_rules import PROSE, STORY, found, words
 
 HEADLINE = "<h1>Ferry gone</h1>"
@@ -31,9 +30,9 @@ def teasers(card: str, count: int) -> str:
     return "".join(card.format(number, SUMMARY) for number in range(count))
 
 
-@pytest.mark.parametrize("count", [2, 6, 20])
-@pytest.mark.parametrize("card", CARDS)
-@pytest.mark.parametrize("page", PAGES)
+@cases("count", [2, 6, 20])
+@cases("card", CARDS)
+@cases("page", PAGES)
 def test_teasers_beside_a_short_article_are_left_out(page: str, card: str, count: int) -> None:
     text = found(page.format(article=HEADLINE + STORY, teasers=teasers(card, count)))
     assert text.removeprefix("Ferry gone ") == words(STORY)
@@ -46,7 +45,7 @@ def test_teasers_may_have_long_summaries() -> None:
     assert text.removeprefix("Ferry gone ") == words(STORY * 5)
 
 
-@pytest.mark.parametrize("card", CARDS[:4])
+@cases("card", CARDS[:4])
 def test_teasers_right_beside_a_short_article_are_left_out(card: str) -> None:
     text = found(f"<div><article>{HEADLINE}{STORY}</article>{teasers(card, 5)}</div>")
     assert text.removeprefix("Ferry gone ") == words(STORY)
@@ -66,7 +65,7 @@ def test_a_feed_after_a_longer_article_is_left_out_however_it_is_indented() -> N
     assert text.removeprefix("Ferry gone ") == words(STORY * 6)
 
 
-@pytest.mark.parametrize(
+@cases(
     "part",
     [
         "<section><h2>Sails {0}</h2><p>{1}</p></section>",

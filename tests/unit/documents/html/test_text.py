@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.html.text import BLOCK, lines_of, visible_text
 
 TEXTS = st.text("ab \t\n\r\x0b\x1c\x1f\x85\xa0\u2003\u2028\u3000\u200bé") | st.text()
@@ -31,7 +31,7 @@ def test_links_of_headings_to_themselves_are_no_text() -> None:
     assert visible_text(LexborHTMLParser(page)) == "One\nTwo\n#\n§ 4"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "expected"),
     [
         ("<mn>10</mn><mo>=</mo><msup><mn>10</mn><mn>1</mn></msup>", "10=10^1"),

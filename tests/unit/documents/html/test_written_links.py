@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.cases import cases
 from webcrawl.documents.html.link_texts import written_links
 from webcrawl.documents.html.links import collect
 from webcrawl.documents.link_elements import search
@@ -19,7 +19,7 @@ def written(markup: str) -> list[str]:
     return [link for link in written_links(tree) if link not in links]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("markup", "links"),
     [
         ("<p>See http://a.example/x, or (www.a.example)", ["http://a.example/x", "http://www.a.example/"]),

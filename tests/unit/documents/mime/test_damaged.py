@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.cases import cases
 from tests.documents import MORE_SAMPLES, SAMPLES
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.errors import UnreadableDocument
@@ -24,14 +25,14 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
+@cases(("name", "mime_type", "body"), ALL)
 def test_valid_document_has_facts(name: str, mime_type: str, body: bytes, read: Read) -> None:
     facts = read(f"webcrawl.documents.mime.{name}:read", body, mime_type)
     assert facts.details
     assert "broken" not in facts.details
 
 
-@pytest.mark.parametrize(("name", "mime_type", "body"), ALL)
+@cases(("name", "mime_type", "body"), ALL)
 def test_damaged_document_is_read_or_refused(name: str, mime_type: str, body: bytes, read: Read) -> None:
     @settings(max_examples=EXAMPLES, database=None)
     @given(st.data())

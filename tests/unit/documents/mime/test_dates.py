@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from webcrawl.documents.mime.dates import date_in_path, read_date
 
 NOON = datetime(2024, 5, 17, 12, 30, tzinfo=UTC)
 DAY = datetime(2024, 5, 17, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "moment"),
     [
         ("2024-05-17T12:30:00Z", NOON),
@@ -51,7 +51,7 @@ def test_future_date_is_rejected() -> None:
     assert read_date((now + timedelta(days=3)).isoformat()) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "moment"),
     [
         ("/news/2024/05/17/title", DAY),

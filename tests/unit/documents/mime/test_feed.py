@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.cases import cases
 from tests.documents import atom, entity_bomb, rss
 from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.errors import UnreadableDocument
@@ -104,7 +105,7 @@ def test_entity_definitions_are_refused_anywhere_in_the_doctype(doctype: str, re
         read(READER, body, RSS)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "error"),
     [
         (b"", "is not a feed"),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from PIL import Image
 
+from tests.cases import cases
 from tests.documents import entity_bomb, image, png_bomb
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import Facts
@@ -19,7 +20,7 @@ Read = Callable[..., Facts]
 READER = "webcrawl.documents.mime.image:read"
 
 
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])
+@cases("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF"])
 def test_size_format_and_hash_are_read(format: str, read: Read) -> None:
     facts = read(READER, image(format, (64, 48)), f"image/{format.lower()}")
     assert (facts.details["width"], facts.details["height"], facts.details["format"]) == (64, 48, format)
@@ -86,7 +87,7 @@ def test_svg_is_read(read: Read) -> None:
     assert facts.details == {"format": "SVG", "width": 30.0}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "mime_type"),
     [
         (b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.large_outline import elements_of
 from webcrawl.documents.html.links import PageLinks
@@ -92,7 +93,7 @@ async def test_a_page_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     assert held.links.links
 
 
-@pytest.mark.parametrize(
+@cases(
     ("size", "mime_type", "expected"),
     [
         (BYTES, "application/xml", 0),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cases import cases
 from tests.documents import SEVEN_ZIP, rar, rar4
 from tests.documents.packed import rar_locked
 from webcrawl.documents.document import Document
@@ -49,7 +50,7 @@ def test_archive_with_encrypted_names_is_refused(read: Read) -> None:
 HUGE = b"\xff" + b"\xff" * 7 + b"\x7f"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "error"),
     [
         (b"Rar!\x1a\x07\x01\0", "is broken"),

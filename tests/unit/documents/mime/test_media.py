@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cases import cases
 from tests.documents import mp3, mp4, wav, webm
 from webcrawl.documents.mime.facts import Facts
 from webcrawl.documents.mime.media import MOST_IN_A_ROW, BoundedStream
@@ -17,7 +18,7 @@ READER = "webcrawl.documents.mime.media:read"
 VIDEO = {"kind": "video", "width": 320, "height": 240}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "mime_type", "duration", "stream"),
     [
         (mp4(7), "video/mp4", 7.0, {**VIDEO, "codec": "AVC", "duration": 7.0}),

@@ -9,6 +9,7 @@ from io import BytesIO
 
 import pytest
 
+from tests.cases import cases
 from tests.documents import docx, entity_bomb, odt, ole, ooxml, zip_bomb, zipped
 from webcrawl.documents.mime.facts import Facts, Link
 from webcrawl.errors import UnreadableDocument
@@ -52,7 +53,7 @@ def word(*runs: str) -> str:
     return f"<w:document {WORD}><w:body>{paragraphs}</w:body></w:document>"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("run", "text"),
     [
         (
@@ -143,7 +144,7 @@ def locked() -> bytes:
     return bytes(body)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "error"),
     [
         (lambda: b"", "is broken"),

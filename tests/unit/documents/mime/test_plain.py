@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.cases import cases
 from tests.documents import tar, zip_bomb, zipped
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime import archive
@@ -57,7 +58,7 @@ def test_json_feed_has_links() -> None:
     assert read_here(JSON, b'{"items": [{"url": "/one"}]}').links == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "kind"),
     [(b"[1, 2]", "array"), (b"[]", "array"), (b"7", "int"), (b"null", "NoneType"), (b"{}", "object")],
 )
@@ -65,7 +66,7 @@ def test_kind_of_other_json_is_reported(body: bytes, kind: str) -> None:
     assert read_here(JSON, body).details["kind"] == kind
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "error"),
     [
         (b"", "is broken"),
@@ -105,7 +106,7 @@ def test_zip_file_is_listed_without_unpacking(read: Read) -> None:
     }
 
 
-@pytest.mark.parametrize("packing", ["", "gz", "bz2", "xz"])
+@cases("packing", ["", "gz", "bz2", "xz"])
 def test_tar_archive_is_listed(packing: str, read: Read) -> None:
     facts = read(ARCHIVE, tar("a/b.txt", "c", mode=f"w:{packing}"), "application/x-tar")
     assert (facts.details["members"], facts.details["unpacked"]) == (2, 200)
@@ -136,7 +137,7 @@ def test_decompression_and_members_of_a_tar_bomb_are_limited(monkeypatch: pytest
     assert (details["members"], details["cut"]) == (5, True)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
     [b"", b"Rar!\x1a\x07 another kind", zipped({"a": "b"})[:-10], b"\x1f\x8bnot gzip at all", b"BZh91AY&SY"],
     ids=["empty", "another kind", "cut zip", "no gzip", "cut bzip2"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.config import ReaderConfig
 from webcrawl.documents.document import Document
 from webcrawl.documents.mime.facts import unpack
@@ -18,7 +19,7 @@ def document(body: bytes) -> Document:
     return Document(body, "application/pdf", None, "http://site.example/")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("size", "memory", "most"),
     [
         (1, GIB, LEAST_MEMORY + MEMORY_RATIO),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link
 from webcrawl.documents.mime.sitemap import MAX_BYTES
@@ -95,7 +96,7 @@ def damaged(entry: str, *, declared: str = "UTF-8") -> str:
     return f'<?xml version="1.0" encoding="{declared}"?>\n<urlset>{before}{entry}{after}</urlset>'
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "url"),
     [
         (damaged(f"<url><loc>{WEB}/?m=1&n=2&copy=3&;</loc></url>").encode(), f"{WEB}/?m=1&n=2&copy=3&;"),
@@ -140,7 +141,7 @@ def damaged(entry: str, *, declared: str = "UTF-8") -> str:
         "script after the end",
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
+@cases("packed", [False, True])
 def test_damage_costs_no_other_entry(body: bytes, url: str, packed: bool, read: Read) -> None:
     facts = read(READER, gzip.compress(body) if packed else body, GZIP if packed else XML)
     assert [link.url for link in facts.links] == [*EARLIER, url, *LATER]
@@ -216,7 +217,7 @@ def test_other_xml_has_no_facts(read: Read) -> None:
     assert facts == Facts()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "mime_type"),
     [  # created on use, because some are large
         (lambda: entity_bomb("urlset"), XML),

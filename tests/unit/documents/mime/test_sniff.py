@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.cases import cases
 from tests.documents import docx, epub, odt, ooxml, tar, zipped
 from webcrawl.config import Spool
 from webcrawl.documents.body_writer import BodyWriter
@@ -103,7 +104,7 @@ NO_SIGNATURES = [
 ]
 
 
-@pytest.mark.parametrize(("start", "mime_type"), SIGNATURES)
+@cases(("start", "mime_type"), SIGNATURES)
 def test_signature_gives_the_mime_type(start: bytes, mime_type: str) -> None:
     assert signature(start) == mime_type
     for header in (None, "unknown/unknown", "application/unknown", "*/*", "application/octet-stream"):
@@ -111,7 +112,7 @@ def test_signature_gives_the_mime_type(start: bytes, mime_type: str) -> None:
     assert sniff("text/html", start, URL).mime_type == mime_type
 
 
-@pytest.mark.parametrize("start", NO_SIGNATURES)
+@cases("start", NO_SIGNATURES)
 def test_similar_start_is_not_a_signature(start: bytes) -> None:
     assert signature(start) is None
 
@@ -156,9 +157,9 @@ TAGS = ["!DOCTYPE HTML", "HTML", "HEAD", "SCRIPT", "IFRAME", "H1", "DIV", "FONT"
 TAGS += ["A", "STYLE", "TITLE", "B", "BODY", "BR", "P"]
 
 
-@pytest.mark.parametrize("tag", TAGS)
-@pytest.mark.parametrize("case", [str.upper, str.lower, str.title])
-@pytest.mark.parametrize("before", ["", "\t\n\f\r "])
+@cases("tag", TAGS)
+@cases("case", [str.upper, str.lower, str.title])
+@cases("before", ["", "\t\n\f\r "])
 def test_html_tags_are_sniffed(tag: str, case: object, before: str) -> None:
     assert callable(case)
     for end in (" ", ">"):
@@ -168,7 +169,7 @@ def test_html_tags_are_sniffed(tag: str, case: object, before: str) -> None:
     assert sniff(None, f"x{before}<{case(tag)}>".encode(), URL).mime_type == "text/plain"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("start", "mime_type"),
     [
         (b"<!-- x", "text/html"),
@@ -206,12 +207,12 @@ NOSNIFF = [
 ]
 
 
-@pytest.mark.parametrize(("header", "start", "mime_type"), NOSNIFF)
+@cases(("header", "start", "mime_type"), NOSNIFF)
 def test_nosniff_keeps_the_declared_type(header: str | None, start: bytes, mime_type: str) -> None:
     assert sniff(header, start, URL, nosniff=True).mime_type == mime_type
 
 
-@pytest.mark.parametrize(
+@cases(
     ("header", "start", "mime_type"),
     [
         ("image/gif", PNG, "image/png"),
@@ -237,10 +238,8 @@ def test_declared_type_is_kept_or_corrected(header: str, start: bytes, mime_type
     assert sniff(header, start, URL).mime_type == mime_type
 
 
-@pytest.mark.parametrize(
-    "header", ["text/html; charset=utf-8", "text/plain", "application/octet-stream", "text/xml", ""]
-)
-@pytest.mark.parametrize("nosniff", [False, True])
+@cases("header", ["text/html; charset=utf-8", "text/plain", "application/octet-stream", "text/xml", ""])
+@cases("nosniff", [False, True])
 def test_sitemap_is_recognized_under_any_header(header: str, nosniff: bool) -> None:
     for start in (
         "<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>",
@@ -293,7 +292,7 @@ ARTICLE = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("language", "codec"),
     [
         ("ru", "cp1251"),
@@ -326,7 +325,7 @@ def test_detection_always_finds_a_codec(start: bytes) -> None:
     assert isinstance(start.decode(detected(start), "replace"), str)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "mime_type"),
     [
         (epub("x"), "application/epub+zip"),

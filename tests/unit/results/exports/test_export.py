@@ -16,6 +16,7 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
+from tests.cases import cases
 from tests.crawls import CHECKOUT
 from tests.processes import scrapy_peak
 from webcrawl.documents.page import Page
@@ -294,7 +295,7 @@ def test_selections_filter_rows(metadata: Metadata, options: dict[str, str], num
     assert found == [f"{HOSTS[number]}/" for number in numbers]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("since", "yesterday"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.cases import cases
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.wacz import of_crawl
 from webcrawl.stores.warc.files import StoredFile
@@ -37,7 +38,7 @@ class Archive:
         ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("index", "reason"),
     [
         (None, "it has no index"),

@@ -12,8 +12,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.html.extraction import Extracted
 from webcrawl.documents.html.outline import Outline
-from webcrawl.documents.html.text import lines_of
-from webcrawl.documents.html.text_shares import TextShares
+from webcrawl.documents.html.text import TextShares, lines_of
 from webcrawl.documents.mime.facts import Link
 from webcrawl.documents.payload import PAYLOAD, STORED_TEXT, StoredPayload, StoredText
 from webcrawl.documents.values import plain

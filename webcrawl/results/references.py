@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import collect
-from webcrawl.documents.lazy_images import LAZY_SOURCES
+from webcrawl.documents.link_elements import LAZY_SOURCES
 from webcrawl.errors import InvalidURL
 from webcrawl.urls.canonical import Base
 

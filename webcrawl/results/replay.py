@@ -19,7 +19,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
-from webcrawl.documents.lazy_images import LAZY_SOURCE_SETS, LAZY_SOURCES, frame_address, image_addresses
+from webcrawl.documents.link_elements import LAZY_SOURCE_SETS, LAZY_SOURCES, frame_address, image_addresses
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.results.references import base_of, nodes
 from webcrawl.results.rewriting import rewrite, rewritten_style, source_set, written

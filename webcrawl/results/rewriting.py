@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import refresh_address
-from webcrawl.documents.lazy_images import LAZY_BACKGROUNDS, LAZY_SOURCE_SETS, is_background
+from webcrawl.documents.link_elements import LAZY_BACKGROUNDS, LAZY_SOURCE_SETS, is_background
 from webcrawl.errors import InvalidURL
 from webcrawl.results.references import base_of, nodes, references
 from webcrawl.urls.canonical import Base

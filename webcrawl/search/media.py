@@ -11,7 +11,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.links import collect
 from webcrawl.documents.html.timed_parse import BlockingTimedParser
-from webcrawl.documents.lazy_images import image_addresses
+from webcrawl.documents.link_elements import image_addresses
 from webcrawl.errors import InvalidURL, StoreError, StoreUnavailable
 from webcrawl.search.entry import IndexedPage
 from webcrawl.stores.bodies import Bodies

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
-from webcrawl.documents.html.text_shares import TextShares
+from webcrawl.documents.html.text import TextShares
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredPayload, StoredText
 from webcrawl.errors import LibraryMissing, StoreError

@@ -16,8 +16,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.linked_data import LinkedObject, cleaned, first_text, linked_objects
 from webcrawl.documents.html.main_text import MainPart, main_part
 from webcrawl.documents.html.markdown import markdown
-from webcrawl.documents.html.text import visible_text
-from webcrawl.documents.html.text_shares import TextShares, text_shares
+from webcrawl.documents.html.text import TextShares, text_shares, visible_text
 from webcrawl.documents.link_elements import Attributes
 from webcrawl.documents.mime.dates import date_in_path, read_date
 from webcrawl.documents.mime.facts import MAX_TEXT, trimmed

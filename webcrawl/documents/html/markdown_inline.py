@@ -18,7 +18,7 @@ from webcrawl.documents.html.markdown_elements import (
     only_text_node,
 )
 from webcrawl.documents.html.text import clean, is_permalink
-from webcrawl.documents.lazy_images import image_addresses
+from webcrawl.documents.link_elements import image_addresses
 from webcrawl.urls.canonical import Base
 
 SCRIPTS = {

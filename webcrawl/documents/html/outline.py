@@ -27,7 +27,7 @@ from webcrawl.documents.html.links import (
 )
 from webcrawl.documents.html.script_redirects import script_redirects
 from webcrawl.documents.html.structured_data import StructuredData, is_structured
-from webcrawl.documents.html.text_shares import TextShares
+from webcrawl.documents.html.text import TextShares
 from webcrawl.documents.link_elements import Attributes, Element
 from webcrawl.documents.mime.facts import MAX_TEXT, raise_error, trimmed
 from webcrawl.documents.sandbox import give_back_memory

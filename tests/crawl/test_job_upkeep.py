@@ -27,7 +27,7 @@ from webcrawl.jobs.sweeper import CheckpointKeeper
 from webcrawl.jobs.watching import Watching
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.folder import FolderStore
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.sweeper import Sweeper
 from webcrawl.jobs.telling import Telling
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 NOW = datetime(2026, 3, 1, 6, 0, tzinfo=UTC)
 URL = "http://127.0.1.1:8099/"

@@ -23,7 +23,7 @@ from webcrawl.frontier.checkpoint.files import load_manifest
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
 from webcrawl.stores.objects.folder import FolderStore
-from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import location, open_store
 
 Frontiers = Callable[..., Frontier]
 

@@ -23,7 +23,7 @@ EXTRAS = {
 USES = {
     "postgresql": ("psycopg", "from webcrawl.stores.database import Database; Database('postgresql://db/x')"),
     "parquet": ("pyarrow", "from webcrawl.results.exports.parts import ParquetPart; ParquetPart('x')"),
-    "lake": ("pyiceberg", "from webcrawl.lake.libraries import pyiceberg; pyiceberg()"),
+    "lake": ("pyiceberg", "from webcrawl.lake.catalogue import pyiceberg; pyiceberg()"),
     "search": ("tantivy", "from webcrawl.search.schema import tantivy; tantivy()"),
     "mine": ("duckdb", "from webcrawl.mining.libraries import check_libraries; check_libraries()"),
     "clusters": ("rensa", "from webcrawl.clusters.minhash import rensa; rensa()"),

@@ -36,7 +36,7 @@ from tests.project.documentation import (
 )
 from tests.s3server import weed_binary
 from tests.web import LocalWeb, Reply
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 # only if the extra 'render' is installed
 RENDERS = ["render-pages.md"] if find_spec("scrapy_playwright") else []

@@ -18,7 +18,7 @@ from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, S3Server
 from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)

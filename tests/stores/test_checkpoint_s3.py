@@ -17,8 +17,7 @@ from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 URLS = [f"http://{letter}.test/{n}" for letter in "abc" for n in range(9)]
 

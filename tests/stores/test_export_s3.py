@@ -13,7 +13,7 @@ from tests.stores.buckets import NOW
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.export import MANIFEST, export
 from webcrawl.results.exports.parts import JsonLinesPart
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 

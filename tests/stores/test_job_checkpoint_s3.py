@@ -18,7 +18,7 @@ from tests.s3server import Line
 from tests.stores.buckets import environment
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration, IterationState
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 Bucket = Callable[[], dict[str, bytes]]
 PLAN = {"to": "s3://pages/copies", "hours": 6, "keep": 2}

@@ -14,7 +14,7 @@ from tests.s3server import ACCESS_KEY, SECRET_KEY, Line, weed_binary
 from webcrawl.config import StoreConfig
 from webcrawl.lake.update import update_lake
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables import texts
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")

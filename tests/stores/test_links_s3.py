@@ -19,7 +19,7 @@ from webcrawl.links.merging import merge_files
 from webcrawl.links.questions import links_from, links_to
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore, open_link_store
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.uploads import Uploads
 

@@ -16,7 +16,7 @@ from webcrawl.links.sources import link_files
 from webcrawl.links.store import open_link_store
 from webcrawl.mining.workspace import Workspace
 from webcrawl.policies.mined import Mined
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.weights_file import MinedChanges, WeightsFile
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")

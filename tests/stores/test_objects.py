@@ -16,8 +16,7 @@ import pytest
 from tests.davserver import DavServer
 from tests.s3server import Line, weed_binary
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 CLASSES = {
     "file": "webcrawl.stores.objects.folder.FolderStore",

@@ -21,7 +21,7 @@ from tests.web import LocalWeb, generated_web
 from webcrawl.config import StoreConfig
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_archive
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.spooled_archive import SpooledReader
 from webcrawl.stores.warc.files import WarcLocation
 

@@ -14,7 +14,7 @@ from tests.unit.search.stored import write_table, write_wet
 from webcrawl.config import StoreConfig
 from webcrawl.links.entry import microseconds
 from webcrawl.links.store import open_link_store
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 pytestmark = pytest.mark.skipif(weed_binary() is None, reason="no S3 server for this platform")
 

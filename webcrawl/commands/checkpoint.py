@@ -32,7 +32,7 @@ class Command(OpenedCrawlCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         from webcrawl.frontier.checkpoint.export import Exporter
         from webcrawl.frontier.checkpoint.save import save
-        from webcrawl.stores.objects.registry import location, open_store
+        from webcrawl.stores.objects.store import location, open_store
 
         connection = opened.connection
         if not 1 <= len(args) <= 2:

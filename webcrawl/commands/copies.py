@@ -134,7 +134,7 @@ def _write_clusters(opened: OpenedCrawl, folders: list[str], opts: argparse.Name
     from webcrawl.clusters.clustering import Clustered, write_clusters
     from webcrawl.graph.spark.session import check_master
     from webcrawl.results.exports.export import store_export
-    from webcrawl.stores.objects.registry import location, open_store
+    from webcrawl.stores.objects.store import location, open_store
     from webcrawl.stores.tables.store import parquet_files
     from webcrawl.stores.tables.texts import text_files
 

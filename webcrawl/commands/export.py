@@ -109,10 +109,10 @@ class Command(StoresCommand):
         from webcrawl.errors import StoreError
         from webcrawl.opened import DEFAULT_CRAWL
         from webcrawl.results.exports import wacz
-        from webcrawl.results.exports.referred import ReferredRecords
+        from webcrawl.results.exports.wacz import ReferredRecords
         from webcrawl.stores.archive import archive_to_read, robotstxt_to_read
         from webcrawl.stores.bodies import Bodies
-        from webcrawl.stores.objects.registry import object_location, open_store
+        from webcrawl.stores.objects.store import object_location, open_store
 
         if unused := [f"--{name}" for name in _NOT_PACKED if getattr(opts, name.replace("-", "_"))]:
             raise UsageError(f"--format wacz packs all pages of a crawl: leave out {', '.join(unused)}")
@@ -149,9 +149,8 @@ class Command(StoresCommand):
         from webcrawl.opened import host_named
         from webcrawl.results.exports import changes
         from webcrawl.results.exports.export import export
-        from webcrawl.results.exports.extracted import extracted_fields, with_extracted
-        from webcrawl.results.exports.parts import exported_rows
-        from webcrawl.stores.objects.registry import location, open_store
+        from webcrawl.results.exports.parts import exported_rows, extracted_fields, with_extracted
+        from webcrawl.stores.objects.store import location, open_store
         from webcrawl.stores.selection import moment, of_crawl, of_type, since, with_status
 
         host = host_named(opts.host) if opts.host else None
@@ -196,7 +195,7 @@ def _export_table(
     from webcrawl.results.exports.export import store_export
     from webcrawl.results.exports.snapshot import write_snapshot
     from webcrawl.stores.current_pages import CurrentPages
-    from webcrawl.stores.objects.registry import location, open_store
+    from webcrawl.stores.objects.store import location, open_store
 
     if unused := [
         f"--{name}" for name in (*_NOT_PACKED[1:], "crawl", "text") if getattr(opts, name.replace("-", "_"))
@@ -230,7 +229,7 @@ def _export_wat(
     from webcrawl.results.exports.export import store_export
     from webcrawl.stores.archive import archive_to_read
     from webcrawl.stores.bodies import Bodies
-    from webcrawl.stores.objects.registry import location, open_store
+    from webcrawl.stores.objects.store import location, open_store
 
     if unused := [f"--{name}" for name in (*_NOT_PACKED, "text") if getattr(opts, name.replace("-", "_"))]:
         raise UsageError(f"--format wat has all records of a crawl: leave out {', '.join(unused)}")

@@ -54,7 +54,7 @@ class Command(search.Command):
     async def _write_bodies(self, opened: OpenedCrawl, opts: argparse.Namespace) -> None:
         from webcrawl.crawler.pages.indexing import write_bodies
         from webcrawl.search.bulk import ENGINES
-        from webcrawl.stores.objects.registry import location, open_store
+        from webcrawl.stores.objects.store import location, open_store
 
         store = open_store(location(opts.output), "--output", opened.stores.object_stores)
         engine = ENGINES[opts.to]()

@@ -28,7 +28,7 @@ class Command(OpenedCrawlCommand):
 
     def crawl_id(self, args: list[str]) -> str:
         from webcrawl.frontier.checkpoint.files import load_manifest
-        from webcrawl.stores.objects.registry import location, open_store
+        from webcrawl.stores.objects.store import location, open_store
 
         if not 1 <= len(args) <= 2:
             raise UsageError(
@@ -43,7 +43,7 @@ class Command(OpenedCrawlCommand):
         from webcrawl.frontier.checkpoint.restore import Importer
         from webcrawl.frontier.checkpoint.save import load
         from webcrawl.stores.metadata import Metadata
-        from webcrawl.stores.objects.registry import location, open_store
+        from webcrawl.stores.objects.store import location, open_store
 
         connection = opened.connection
         if opened.config.bloom:

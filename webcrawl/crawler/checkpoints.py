@@ -19,7 +19,7 @@ from webcrawl.frontier.checkpoint.export import Exporter
 from webcrawl.frontier.checkpoint.files import Manifest
 from webcrawl.frontier.checkpoint.periodic import PeriodicCheckpoints
 from webcrawl.frontier.checkpoint.save import save
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 logger = logging.getLogger(__name__)
 

@@ -58,7 +58,7 @@ from webcrawl.policies.recrawl_weights import RecrawlWeights
 from webcrawl.policies.revisit_dates import RevisitDates, bounds_of
 from webcrawl.stores.backpressure import Backpressure
 from webcrawl.stores.duplicate_index import DuplicateIndex
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.sealed.sealing import Sealer
 from webcrawl.stores.store_use import StoreUse
 from webcrawl.worker.host_records import Dust
@@ -302,7 +302,7 @@ class Session(OpenedCrawl):
         """Raises ConfigurationError for a selector that cannot be parsed, and for the name of a column."""
         if not (rules := extract_rules(read(self.settings, "EXTRACT"))):
             return None
-        from webcrawl.results.exports.extracted import extracted_fields  # SQLAlchemy is slow to import
+        from webcrawl.results.exports.parts import extracted_fields  # SQLAlchemy is slow to import
 
         extracted_fields(rules)
         return Extraction(rules)

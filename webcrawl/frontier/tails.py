@@ -22,8 +22,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.errors import ConfigurationError, NoSuchObject, PartLost, StoreError
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.segments import QueuePart, pack, read_part
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ from webcrawl.jobs.records import Iteration, IterationCounts, IterationStatus
 from webcrawl.jobs.spider_arguments import check_start
 from webcrawl.jobs.watching import Watching
 from webcrawl.opened import OpenedCrawl
-from webcrawl.stores.objects.registry import location
+from webcrawl.stores.objects.store import location
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings

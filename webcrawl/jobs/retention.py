@@ -29,7 +29,7 @@ from webcrawl.jobs.tables import iterations
 from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import location, open_store
 
 _ROWS = 1_000
 

@@ -24,7 +24,7 @@ from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Iteration
 from webcrawl.jobs.retention import Retention
 from webcrawl.jobs.telling import Telling
-from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import location, open_store
 
 logger = logging.getLogger(__name__)
 

@@ -8,21 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from webcrawl.config import StoreConfig
-from webcrawl.config.libraries import is_installed, missing
+from webcrawl.config.libraries import is_installed, missing, optional
 from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError, StoreError, brief
-from webcrawl.lake.libraries import pyarrow, pyiceberg
 from webcrawl.stores.database import LOCK_TIMEOUT
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 NAME = NAMESPACE = "webcrawl"
+_EXTRA = "lake"
+_PURPOSE = "tables of Iceberg"
+
+
+def pyiceberg() -> ModuleType:
+    """Returns pyiceberg with its SQL catalogue and the reader of Parquet loaded; raises LibraryMissing."""
+    modules = ("pyiceberg", "pyiceberg.catalog.sql", "pyiceberg.exceptions", "pyiceberg.io.pyarrow")
+    return optional(_PURPOSE, "pyiceberg", _EXTRA, *modules)
+
+
+def pyarrow() -> ModuleType:
+    """Returns pyarrow with its Parquet module loaded; raises LibraryMissing."""
+    return optional(_PURPOSE, "pyarrow", _EXTRA, "pyarrow", "pyarrow.parquet")
 
 
 def location(store: ObjectStore, name: str) -> str:

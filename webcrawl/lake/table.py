@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from webcrawl.lake.catalogue import NAMESPACE, location
-from webcrawl.lake.libraries import pyarrow, pyiceberg
+from webcrawl.lake.catalogue import NAMESPACE, location, pyarrow, pyiceberg
 from webcrawl.stores.objects.store import ObjectStore
 
 _TRIES = 10

@@ -9,8 +9,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.links.arrow import GROUP_ROWS, ORDER, footer_of, pyarrow, schema, writer
 from webcrawl.links.sources import LinkFile
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore, open_store
 from webcrawl.stores.tables.merges import Merged, RunJobs, TableMerge, merge as merge_table
 from webcrawl.stores.tables.parquet import ascending
 from webcrawl.stores.tables.store import TableFile

@@ -18,8 +18,7 @@ from webcrawl.errors import StoreError
 from webcrawl.links.arrow import FETCHES, PAGES, pyarrow, schema
 from webcrawl.links.store import make_table
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore, open_store
 from webcrawl.stores.tables.journal import SUFFIX, finish_journals, journals
 from webcrawl.stores.tables.merges import finish_merges, merged_names
 from webcrawl.stores.tables.store import TableFile

@@ -14,8 +14,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.arrow import PAGES, footer_of, pyarrow
 from webcrawl.reparse.plan import Reading
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore, open_store
 from webcrawl.stores.tables.journal import SUFFIX
 from webcrawl.stores.tables.parquet import parquet_writer
 from webcrawl.stores.tables.texts import LARGE

@@ -17,7 +17,7 @@ from webcrawl.search.entry import text_key
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.conversions import TEXT_TYPE
 from webcrawl.stores.current_pages import CurrentPages, CurrentRows, PageContents
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.store import TableFile
 from webcrawl.stores.tables.texts import text_files
 from webcrawl.stores.warc.files import WET

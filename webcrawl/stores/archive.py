@@ -13,7 +13,7 @@ from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
 from webcrawl.stores.conversions import Conversion
 from webcrawl.stores.folder_archive import FolderArchive, FolderReader
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.spooled_archive import SpooledArchive, SpooledReader
 from webcrawl.stores.warc.files import ROBOTSTXT, StoredFile, WarcLocation
 from webcrawl.stores.warc.reading import StoredRecord

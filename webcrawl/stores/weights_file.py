@@ -12,8 +12,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.config.file_version import FileVersion, file_version
 from webcrawl.errors import NoSuchObject, StoreError, StoreUnavailable
 from webcrawl.policies.mined import Mined
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 logger = logging.getLogger(__name__)
 

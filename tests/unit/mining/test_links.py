@@ -18,7 +18,7 @@ from webcrawl.mining.patterns import measure, weights
 from webcrawl.mining.workspace import TABLES, Workspace, write_tables
 from webcrawl.policies.mined import Mined, mark
 from webcrawl.policies.url_patterns import url_pattern
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 
 MENU = [
     Link(f"{HOST}{path}", 1, text)

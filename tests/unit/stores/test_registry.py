@@ -13,7 +13,7 @@ from tests.cases import cases
 from webcrawl.config import OBJECT_STORES, StoreConfig, object_stores
 from webcrawl.errors import ConfigurationError, NoSuchObject, StoreError
 from webcrawl.stores.objects.folder import FolderStore
-from webcrawl.stores.objects.registry import location, object_location, open_store
+from webcrawl.stores.objects.store import location, object_location, open_store
 
 
 def test_object_stores_setting_extends_the_defaults() -> None:

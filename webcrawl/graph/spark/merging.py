@@ -13,7 +13,7 @@ from typing import Any
 from webcrawl.config import StoreConfig
 from webcrawl.graph.spark.session import spark_session
 from webcrawl.links.merging import merge_files
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.merges import Merged, MergeJob, TableMerge, merge_job
 from webcrawl.stores.tables.text_merges import merge_texts
 

@@ -1,4 +1,4 @@
-"""The fields and files of an export: Parquet, JSON Lines or CSV, written in bounded memory."""
+"""The fields and files of an export: Parquet, JSON Lines or CSV, written in bounded memory; also fields of EXTRACT."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import csv
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from sqlalchemy import BigInteger, Boolean, Float, Integer
 from sqlalchemy.types import TypeEngine
 
+from webcrawl.config.extraction import ExtractRule, field_types
 from webcrawl.documents.values import harmless, plain
+from webcrawl.errors import ConfigurationError
 from webcrawl.stores.columns import Structure, Unsigned64, UtcTime, pages
 from webcrawl.stores.tables.parquet import SpooledFile, parquet_writer, pyarrow
 from webcrawl.urls.reversed_hosts import reversed_host
@@ -186,3 +190,44 @@ def _flat(row: Row, fields: Mapping[str, str], as_json: Sequence[str] = ("json",
         else row[name]
         for name, kind in fields.items()
     }
+
+
+_EXTRACTED_KINDS = {
+    "str": "string",
+    "int": "int64",
+    "float": "double",
+    "date": "time",
+    "bool": "boolean",
+    "list": "strings",
+}
+_TAKEN = frozenset([*FIELDS, "text", "markdown", "change", "contents_since", "contents_until"])
+"""The columns that exports and tables of the lake may have."""
+_EXTRACTED_TYPES = {"str": str, "int": int, "bool": bool, "list": list}
+
+
+def extracted_fields(rules: Sequence[ExtractRule]) -> dict[str, str]:
+    """Returns the kinds of the columns by name; raises ConfigurationError for the name of another column."""
+    types = field_types(rules)
+    if taken := sorted(types.keys() & _TAKEN):
+        raise ConfigurationError(
+            f"EXTRACT, field {taken[0]!r}: exports have a column of this name already; rename the field"
+        )
+    return {name: _EXTRACTED_KINDS[kind] for name, kind in types.items()}
+
+
+def with_extracted(rows: Iterable[Row], rules: Sequence[ExtractRule]) -> Iterator[dict[str, Any]]:
+    """Yields rows with their fields; None where a page has none, or had one of another type at its last reading."""
+    types = field_types(rules)
+    for row in rows:
+        values = row["extracted"] or {}
+        yield {**row, **{name: _value(values.get(name), kind) for name, kind in types.items()}}
+
+
+def _value(value: Any, kind: str) -> Any:
+    if kind == "date":
+        with suppress(TypeError, ValueError):
+            return datetime.fromisoformat(value)
+        return None
+    if kind == "float":
+        return float(value) if type(value) in (int, float) else None
+    return value if type(value) is _EXTRACTED_TYPES[kind] else None

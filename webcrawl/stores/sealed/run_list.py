@@ -20,8 +20,7 @@ from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
 from webcrawl.stores.group_commit import GroupCommit
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, open_store
 
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.runs import NearText, SealedRun
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_SECONDS = 5.0
-"""The seconds for which a worker uses the list that it has read. Entries leave the engine only much later than they
-are in the list, so no worker misses them in both."""
+"""The seconds for which a worker uses the list that it has read. Entries stay in the engine for much longer after they
+are listed, so each worker has them from the engine or from the list."""
 
 
 ListedRun = tuple[str, int, int]
@@ -39,9 +38,9 @@ ListedRun = tuple[str, int, int]
 
 @dataclass(slots=True)
 class RunList:
-    """The runs of a crawl, the oldest first, with their numbers of entries; and the runs that are not used any more.
+    """The runs of a crawl, the oldest first, with their numbers of entries.
 
-    `unused` has the time of each, because an older checkpoint may still refer to it.
+    `unused`: runs that were replaced, and when; an older checkpoint may still refer to them.
     """
 
     folder: str = ""
@@ -76,7 +75,7 @@ class RunList:
 
 
 class SealedFirst(NamedTuple):
-    """The nearest first text in runs: in how many bits it differs, and its URL; or the same text of the page itself."""
+    """The nearest first text in runs: the number of bits that differ, and its URL. `is_own`: it is the page's own."""
 
     bits: int
     url: str
@@ -191,7 +190,7 @@ class SealedDuplicates:
             logger.error("%s: copies of the texts and payloads there are not recognized", error)
 
     async def near(self, simhash: int, url: str, distance: int) -> SealedFirst | None:
-        """Returns the nearest text of another page, or that of the page itself if it is the same; None without both."""
+        """Returns the nearest text of another page, or the page's own text if it is equal; None if there is neither."""
         return await self._texts.put(_TextQuery(simhash, url, distance)) if await self.current() else None
 
     async def payload(self, digest: bytes) -> bytes | None:
@@ -232,7 +231,7 @@ class SealedDuplicates:
         return near
 
     async def _current_texts(self, texts: Sequence[tuple[bytes, int]]) -> list[bool]:
-        """Returns for URLs with SimHashes whether the engine knows no newer text, and no end, of each."""
+        """Returns for URLs with SimHashes whether each text is current: the engine has no newer text, and no end."""
         members = [url_digest(url) for url, _ in texts]
         keys = [self._keys.text(member[:6]) for member in members]
         ended, *notes = await self._engine.change_all(

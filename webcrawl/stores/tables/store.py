@@ -15,8 +15,7 @@ from webcrawl.config.libraries import arrow_library
 from webcrawl.documents.disk import occupied, prepare
 from webcrawl.errors import StoreError, StoreUnavailable, brief
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.registry import open_store
-from webcrawl.stores.objects.store import ObjectFile, ObjectStore
+from webcrawl.stores.objects.store import ObjectFile, ObjectStore, open_store
 from webcrawl.stores.spooled_archive import CLOSE_SECONDS
 from webcrawl.stores.tables.journal import SUFFIX, Journal, Make, finish_journals, journal_path
 from webcrawl.stores.uploads import Uploads

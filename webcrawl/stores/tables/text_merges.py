@@ -9,7 +9,7 @@ from typing import Any
 
 from webcrawl.config import StoreConfig
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.journal import finish_journals
 from webcrawl.stores.tables.merges import (
     REPLACED,

@@ -20,7 +20,7 @@ from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredText
 from webcrawl.documents.values import clean
 from webcrawl.stores.archive import spool_of
-from webcrawl.stores.objects.registry import open_store
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.journal import JournalReader, finish_journals
 from webcrawl.stores.tables.merges import ReplacedFiles, finish_merges, merged_names
 from webcrawl.stores.tables.parquet import ascending, parquet_writer, pyarrow

@@ -17,7 +17,7 @@ from webcrawl.results.exports.cc_index import FIELDS, index_rows
 from webcrawl.results.exports.export import export
 from webcrawl.results.exports.parts import ParquetPart
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.objects.registry import location, open_store
+from webcrawl.stores.objects.store import location, open_store
 from webcrawl.urls.canonical import split
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)

@@ -27,8 +27,7 @@ from webcrawl.results.exports.export import MANIFEST, export
 from webcrawl.results.exports.partitions import shard_folder
 from webcrawl.results.exports.parts import FIELDS, FORMATS, NOT_NULL, ParquetPart, exported_rows
 from webcrawl.stores.metadata import Metadata
-from webcrawl.stores.objects.registry import location, open_store
-from webcrawl.stores.objects.store import ObjectStore
+from webcrawl.stores.objects.store import ObjectStore, location, open_store
 from webcrawl.stores.selection import of_crawl, of_type, since, with_status
 
 NOW = datetime(2026, 2, 3, 23, 59, 59, 789, tzinfo=UTC)

@@ -31,7 +31,7 @@ from webcrawl.demo import demo_settings, demo_web
 from webcrawl.frontier import Candidate, Crawl
 from webcrawl.frontier.workers import AllVitals, Vitals, WorkerOutlook
 from webcrawl.hosts.costs import Load
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
 from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.store import JobStore
 from webcrawl.jobs.tables import iterations

@@ -47,7 +47,7 @@ from webcrawl.frontier.url_state import url_state
 from webcrawl.hosts.costs import Cost
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.sweeping import sweep
-from webcrawl.service.quota import Quota
+from webcrawl.service.caller import Quota
 from webcrawl.stores.duplicate_index import DuplicateIndex
 from webcrawl.stores.listeners import Publisher
 from webcrawl.urlfrontier.conversion import DISCOVERED, Row

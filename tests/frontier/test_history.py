@@ -19,7 +19,7 @@ from webcrawl.frontier.figures import CrawlFigures, figures
 from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import MOST_SAMPLES, SAMPLE_SECONDS, History
 from webcrawl.frontier.workers import AllVitals, Vitals
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
 from webcrawl.web.overview import overview
 
 KEYS = Keys("crawl", 4)

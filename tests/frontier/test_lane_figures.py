@@ -9,7 +9,7 @@ from collections.abc import Callable
 from redis import Redis
 
 from webcrawl.engine.client import Engine
-from webcrawl.live.lane_figures import CallerFigures, add_callers, lane_figures
+from webcrawl.live.lane import CallerFigures, add_callers, lane_figures
 from webcrawl.metrics.totals import live_bucket
 
 

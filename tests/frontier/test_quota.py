@@ -11,7 +11,7 @@ from redis import Redis
 
 from webcrawl.engine.client import Engine
 from webcrawl.errors import ApiProblem
-from webcrawl.service.quota import Quota
+from webcrawl.service.caller import Quota
 
 
 async def take(quota: Quota, caller: str, urls: int) -> None:

@@ -15,7 +15,7 @@ from webcrawl.documents.values import counted, shown_time
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
-    from webcrawl.web.crawl_list import ListedCrawl
+    from webcrawl.web.crawls import ListedCrawl
 
 _NUMBERS = ("pages", "checked", "pages/s", "checks/s", "queued")
 
@@ -35,8 +35,7 @@ class Command(OpenedCrawlCommand):
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
         if args:
             raise UsageError("scrapy crawls has only options")
-        from webcrawl.web.crawl_list import crawls_of_engine, crawls_of_jobs, crawls_of_summaries
-        from webcrawl.web.crawls import OwnEngines
+        from webcrawl.web.crawls import OwnEngines, crawls_of_engine, crawls_of_jobs, crawls_of_summaries
         from webcrawl.web.job_store import running_here
 
         crawls: list[ListedCrawl] = []

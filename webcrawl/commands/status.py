@@ -48,7 +48,7 @@ class Command(OpenedCrawlCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
-        from webcrawl.web.crawl_report import crawl_report
+        from webcrawl.web.overview import crawl_report
 
         await opened.check_exists()
         report = await crawl_report(opened.connection, opts.hosts)

@@ -183,11 +183,11 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          another stream (webcrawl.live); consumer group "live"
     live:dead                      STREAM  messages that cannot be used: stream, id, error, message (JSON)
     wc:requests:<id>               STR     a request for pages at the HTTP API, as JSON, expiring
-                                         (webcrawl.service.fetch)
+                                         (webcrawl.service.fetches)
     wc:quota:<token>               HASH  left (URLs that the token may have fetched now) and at (ms): see
-                                         webcrawl.service.quota; expiring
+                                         webcrawl.service.caller; expiring
     wc:callers                     HASH  what services have done for the tokens, by name of the token and figure
-                                         (webcrawl.live.lane_figures)
+                                         (webcrawl.live.lane)
     wc:webhooks                    HASH  webhook that was added over HTTP -> its URL, filter and secret, as JSON
                                          (webcrawl.service.hooks)
     wc:webhooks:<webhook>          STREAM  events that wait for its receiver: id (in the stream of the crawl), event

@@ -13,7 +13,7 @@ import msgpack
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
 from webcrawl.policies.shard_shares import ShardLoad
 
 _WORKED_GAP_SECONDS = 10.0

@@ -19,9 +19,22 @@ from typing import NamedTuple
 
 from webcrawl.config import PolitenessConfig
 from webcrawl.hosts.adaptation import Adaptation
-from webcrawl.hosts.pace import Pace
 
 _TEN_YEARS = 10 * 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a host is asked, in seconds, and why: `gap` between two requests, `wait` until the next request."""
+
+    gap: float
+    gap_by: str
+    """What makes the gap: "settings", "Crawl-delay", "operator" or "answer time"."""
+    wait: float
+    wait_by: str
+    """What makes the host wait: "Retry-After", "back-off" or "gap"; empty if it may be asked now."""
+    failures: int
+    """Failed requests in a row."""
 
 
 @dataclass(frozen=True, slots=True)

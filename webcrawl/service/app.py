@@ -19,10 +19,9 @@ from webcrawl.errors import LibraryMissing
 from webcrawl.service import crawls, events, fetch_pages, jobs, queue_urls, read_pages, search_pages
 from webcrawl.service.gate import ServiceGate
 from webcrawl.service.hooks import operations as webhook_operations
-from webcrawl.service.openapi import openapi_document
+from webcrawl.service.openapi import CONTENT_SECURITY_POLICY, openapi_document, reference_page
 from webcrawl.service.operation import Operation, problem_response
 from webcrawl.service.problem import ApiProblem, ProblemKind
-from webcrawl.service.reference_page import CONTENT_SECURITY_POLICY, reference_page
 from webcrawl.service.service import Service
 from webcrawl.service.service_metrics import service_samples
 

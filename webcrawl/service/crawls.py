@@ -23,12 +23,10 @@ from webcrawl.service.service import Service
 from webcrawl.urls.seeds import seeds_in_lines
 from webcrawl.web.access import Role
 from webcrawl.web.crawl_form import CrawlForm
-from webcrawl.web.crawl_list import ListedCrawl, crawls_of_engine, crawls_of_jobs, crawls_of_summaries
-from webcrawl.web.crawl_report import crawl_report
 from webcrawl.web.crawl_settings import ALLOWED, as_field
-from webcrawl.web.crawls import Crawls
-from webcrawl.web.overview import overview
-from webcrawl.web.started import has_begun, state_of
+from webcrawl.web.crawls import Crawls, ListedCrawl, crawls_of_engine, crawls_of_jobs, crawls_of_summaries
+from webcrawl.web.overview import crawl_report, overview
+from webcrawl.web.starter import has_begun, state_of
 
 _MOST_CHARACTERS = 65_536
 """The most of all seeds: the new process gets them in a variable of its environment, which has a bound."""

@@ -15,12 +15,10 @@ from webcrawl.client.answers import FetchedPage, FetchedPages, FetchError, PageP
 from webcrawl.documents.values import counted
 from webcrawl.errors import InvalidURL
 from webcrawl.service.caller import Caller
-from webcrawl.service.fetch import FetchOutcome, FetchRequest, LiveFetch
-from webcrawl.service.fetches import BUSY, Fetches
+from webcrawl.service.fetches import BUSY, Fetches, FetchOutcome, FetchRequest, LiveFetch
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
-from webcrawl.service.page_parts import PartName, PartsReader, PartsRoom
 from webcrawl.service.page_reader import StoredPage
-from webcrawl.service.page_record import page_record
+from webcrawl.service.page_record import PartName, PartsReader, PartsRoom, page_record
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.read_pages import LONGEST_URL, MOST_URLS, PageURL, PageURLs
 from webcrawl.service.service import Service

@@ -16,8 +16,7 @@ from webcrawl.service.operation import ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind
 from webcrawl.service.service import Service
 from webcrawl.web.access import Role
-from webcrawl.web.job_store import job_store, metadata_uri
-from webcrawl.web.shown_jobs import Shown, shown_job, shown_jobs
+from webcrawl.web.job_store import Shown, job_store, metadata_uri, shown_job, shown_jobs
 
 Change: TypeAlias = Callable[[JobStore, str, datetime], object]
 

@@ -9,22 +9,31 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from msgspec import UnsetType
 from scrapy.settings import Settings
 
 from webcrawl.config import read
+from webcrawl.config.kinds import Seconds
+from webcrawl.crawler.render.rules import RuleTable
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.live.lane import LiveLane
-from webcrawl.live.lane_figures import add_callers
+from webcrawl.live.lane import LiveLane, add_callers
 from webcrawl.opened import OpenedCrawl
-from webcrawl.service.max_ages import MaxAges
+from webcrawl.service.caller import Quota
 from webcrawl.service.page_reader import PageReader
-from webcrawl.service.quota import Quota
 from webcrawl.service.tally import ServiceTally
 from webcrawl.web.access import Access
 from webcrawl.web.starter import CrawlStarter
 
 _KEEP_SECONDS = 2.0
 logger = logging.getLogger(__name__)
+
+
+class MaxAges(RuleTable[float]):
+    """The setting FETCH_MAX_AGE: how old a stored page may be in seconds, by host or URL pattern."""
+
+    def wanted(self, url: str, age: float | str | UnsetType) -> float:
+        """Returns the age that a request gives, or else that of the setting; raises ConfigurationError."""
+        return self.of(url, 0.0) if isinstance(age, UnsetType) else float(Seconds().parse(age))
 
 
 class Service:

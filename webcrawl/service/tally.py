@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from webcrawl.live.lane_figures import QUEUED
+from webcrawl.live.lane import QUEUED
 from webcrawl.metrics.observations import Histogram
 
 if TYPE_CHECKING:

@@ -1,15 +1,18 @@
-"""The overview of a crawl: its state, its figures, and its workers."""
+"""The overview of a crawl: its state, figures and workers, and what `scrapy status --json` and the API say of it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from webcrawl.engine.keys import CRAWLS
 from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.figures import CrawlFigures, figures
 from webcrawl.frontier.history import FigureSample, History
+from webcrawl.frontier.ledger import Ledger
+from webcrawl.frontier.sunk_patterns import sunk_patterns
 from webcrawl.frontier.workers import AllVitals, Vitals
 from webcrawl.opened import Connection
 
@@ -106,3 +109,16 @@ def _state(now: CrawlFigures, alive: bool) -> str:
     if now.left:
         return "stopped"
     return "finished" if now.seen_urls or now.pages else "empty"
+
+
+async def crawl_report(connection: Connection, most: int = 10) -> dict[str, Any]:
+    """Returns state and figures of a crawl, and its `most` busiest hosts, sunk patterns and owners over budget."""
+    now = await overview(connection.crawl, connection.frontier)
+    report: dict[str, Any] = {"crawl": now.crawl, "state": now.state, **now.figures.as_dict()}
+    report["busiest_hosts"] = [asdict(host) for host in await connection.frontier.hosts(most)]
+    report["sunk_patterns"] = asdict(await sunk_patterns(connection.frontier, most))
+    over = await Ledger(connection.engine, connection.keys).over(most)
+    report["over_budget"] = asdict(over) | {
+        "worst": [(owner.owner, owner.hosts, str(owner.spending)) for owner in over.worst]
+    }
+    return report

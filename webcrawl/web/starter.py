@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -19,9 +22,12 @@ from webcrawl.config.private_files import given_umask
 from webcrawl.config.program import program
 from webcrawl.crawler.crawl_options import private_options
 from webcrawl.crawler.url_arguments import SPIDER, seeds_of
-from webcrawl.errors import StoreError, brief
+from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import CrawlError, StoreError, brief
 from webcrawl.jobs.crawls import JobCrawls, as_text
 from webcrawl.jobs.definition import Definition
+from webcrawl.web.crawls import Crawls
+from webcrawl.web.overview import overview
 
 _MOST = 8
 """The most processes at a time: a form must not bring the machine down."""
@@ -151,3 +157,28 @@ def _option(name: str, text: str) -> list[str]:
     if name == "DATA_DIR":
         return ["-d", text]
     return ["--max-pages", text] if name == "CRAWL_MAX_PAGES" else ["-s", f"{name}={text}"]
+
+
+async def state_of(crawls: Crawls, crawl: str, *, alive: bool = False) -> str | None:
+    """Returns the state of a crawl; None if there is none, or if it must be `alive` and is not."""
+    with suppress(*UNAVAILABLE, CrawlError):
+        opened = await crawls.opened(crawl)
+        if opened is not None:
+            now = await overview(opened.connection.crawl, opened.connection.frontier)
+            return now.state if now.is_alive or not alive else None
+    return None
+
+
+async def has_begun(crawls: Crawls, starter: CrawlStarter, crawl: str, seconds: float) -> bool:
+    """Waits until the engine knows the crawl, and a worker of it is alive or has ended in order."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        ended = not starter.is_running(crawl)
+        if ended and starter.failure(crawl):
+            return False
+        if await state_of(crawls, crawl, alive=not ended):
+            return True
+        if ended:
+            return False
+        await asyncio.sleep(0.2)
+    return False

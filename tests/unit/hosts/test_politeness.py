@@ -14,8 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.cases import cases
 from webcrawl.config import PolitenessConfig
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.pace import Pace
-from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Pace, Throttled, parse_retry_after
 
 EXACT = PolitenessConfig(jitter=0.0)
 

@@ -8,7 +8,7 @@ from tests.cases import cases
 from webcrawl.frontier.host_table import HostRow
 from webcrawl.frontier.workers import Vitals
 from webcrawl.hosts.costs import Cost, Load
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
 from webcrawl.web.pages.crawl import busiest
 from webcrawl.web.pages.hosts import kept, paces, reported_paces
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from webcrawl.jobs.records import IterationState
 from webcrawl.jobs.store import JobStore, add_iteration
 from webcrawl.jobs.tables import iterations
-from webcrawl.web.shown_jobs import shown_jobs
+from webcrawl.web.job_store import shown_jobs
 
 NOW = datetime(2026, 3, 1, 6, tzinfo=UTC)
 

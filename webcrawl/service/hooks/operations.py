@@ -15,8 +15,7 @@ from webcrawl.client.answers import WebhookEntries, WebhookEntry
 from webcrawl.engine.keys import webhook_events
 from webcrawl.errors import AddressRefused
 from webcrawl.service.events import EventHost, EventPattern
-from webcrawl.service.hooks.registry import MOST
-from webcrawl.service.hooks.webhook import Webhook, new_secret, receiver_url, secret_bytes
+from webcrawl.service.hooks.webhook import MOST, Webhook, new_secret, receiver_url, secret_bytes
 from webcrawl.service.hooks.webhooks import Webhooks
 from webcrawl.service.operation import ApiAnswer, ApiCall, Operation
 from webcrawl.service.problem import ApiProblem, ProblemKind

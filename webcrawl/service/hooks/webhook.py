@@ -1,4 +1,4 @@
-"""A webhook: which events are posted where, and their signature by the Standard Webhooks specification, version 1.0.0.
+"""The webhooks of an engine: which events are posted where, and signed by Standard Webhooks 1.0.0.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -12,11 +12,16 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from webcrawl.config.records import setting_entries
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import WEBHOOKS, webhook_events
+from webcrawl.engine.replication import Command
 from webcrawl.errors import ConfigurationError, InvalidURL, brief
 from webcrawl.urls.canonical import normalize
 
@@ -27,6 +32,8 @@ _LONGEST_URL = 2_048
 _LONGEST_TAG = 64
 _ID_DIGITS = 12
 _PLAIN = re.compile(r"[!-~]+")
+MOST = 100
+"""The most webhooks of an engine."""
 
 
 class Webhook(Struct, frozen=True):
@@ -96,3 +103,36 @@ def named_webhooks(words: Sequence[str]) -> Iterator[Webhook]:
             raise ConfigurationError(f"WEBHOOKS, {where}: {error}") from None
         digest = hashlib.sha256(f"{url} {tag}".encode()).hexdigest()[:_ID_DIGITS]
         yield Webhook(f"named-{digest}", url, secret, tag, is_named=True)
+
+
+_decode = msgspec.json.Decoder(Webhook).decode
+
+
+class WebhookRegistry:
+    """`named`: those of the settings. Methods raise the errors of UNAVAILABLE."""
+
+    def __init__(self, engine: Engine, named: Sequence[Webhook]) -> None:
+        self._engine = engine
+        self._named = {hook.id: hook for hook in named}
+
+    async def all(self) -> dict[str, Webhook]:
+        """Returns the webhooks by ID."""
+        stored = await self._engine.client.hgetall(WEBHOOKS)
+        hooks = {}
+        for record in stored.values():
+            with suppress(msgspec.MsgspecError):  # of another version
+                hook = _decode(record)
+                hooks[hook.id] = hook
+        return hooks | self._named
+
+    async def add(self, hook: Webhook) -> None:
+        await self._change(("HSET", WEBHOOKS, hook.id, msgspec.json.encode(hook)))
+
+    async def remove(self, hook: Webhook) -> None:
+        """Removes a webhook that was added over HTTP, and the events that wait for it."""
+        await self._change(("HDEL", WEBHOOKS, hook.id))
+        key = webhook_events(hook.id)
+        await self._engine.change_all([Command(key, ("DEL", key))])
+
+    async def _change(self, words: Sequence[str | bytes]) -> None:
+        await self._engine.change_all([Command(WEBHOOKS, words)])

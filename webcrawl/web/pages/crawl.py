@@ -5,26 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from sqlalchemy.engine import make_url
 from starlette.responses import Response
 
+from webcrawl.config import read
 from webcrawl.config.passwords import without_password, without_secret_options
 from webcrawl.config.stores import StoreConfig
+from webcrawl.engine.client import Engine
+from webcrawl.engine.keys import LIVE_CRAWL
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.crawl import Runs
 from webcrawl.frontier.gauges import ready_hosts
 from webcrawl.frontier.history import FigureSample, History
 from webcrawl.frontier.host_table import HostRow, HostTable
 from webcrawl.hosts.costs import Cost, Load
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
+from webcrawl.live.lane import LaneFigures, lane_figures
+from webcrawl.opened import Connection
 from webcrawl.web.crawl_form import CrawlForm
-from webcrawl.web.lane import shown_lane
 from webcrawl.web.outlook import crawl_end, outlook
 from webcrawl.web.overview import Overview, overview
 from webcrawl.web.page import DashboardPage, View
@@ -34,6 +41,11 @@ from webcrawl.web.pages.stored import latest_pages
 page = DashboardPage("", "Overview")
 _MOST_HOSTS = 10
 _MOST_TYPES = 12
+_RATE_SECONDS = 30.0
+"""The time over which the rate of answers of the live lane is measured."""
+_Readings: TypeAlias = deque[tuple[float, int]]
+_readings: WeakKeyDictionary[Engine, _Readings] = WeakKeyDictionary()
+"""The times of the last readings, and the answers until then. The engine has no rates."""
 
 
 @page.get()
@@ -190,3 +202,31 @@ def _columns(samples: Sequence[FigureSample]) -> str:
     return json.dumps(
         {field.name: [getattr(sample, field.name) for sample in samples] for field in fields(FigureSample)}
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLane:
+    """The figures, and answers a second; None until the page was read twice."""
+
+    figures: LaneFigures
+    rate: float | None
+
+
+async def shown_lane(connection: Connection, settings: Any) -> ShownLane | None:
+    """Returns the lane if the crawl is that of the live lane. Raises the errors of UNAVAILABLE."""
+    if connection.keys.crawl != LIVE_CRAWL:
+        return None
+    totals = await connection.crawl.totals()
+    figures = await lane_figures(connection.engine, totals, read(settings, "LIVE_STREAM"))
+    return ShownLane(figures, _rate(connection.engine, figures.answered))
+
+
+def _rate(engine: Engine, answered: int) -> float | None:
+    now = time.monotonic()
+    readings = _readings.setdefault(engine, deque())
+    readings.append((now, answered))
+    while now - readings[0][0] > _RATE_SECONDS and len(readings) > 2:
+        readings.popleft()
+    (since, before), *_ = readings
+    # a lane that was cleared begins again
+    return max(0, answered - before) / (now - since) if now - since >= 1.0 else None

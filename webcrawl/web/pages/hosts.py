@@ -18,7 +18,7 @@ from webcrawl.frontier.host_answers import StoredRobots, stored_robots
 from webcrawl.frontier.host_report import host_report, switch_rules
 from webcrawl.frontier.host_table import LISTS, HostRow, HostTable
 from webcrawl.frontier.workers import AllVitals, Vitals
-from webcrawl.hosts.pace import Pace
+from webcrawl.hosts.politeness import Pace
 from webcrawl.opened import host_named
 from webcrawl.stores.metadata import Metadata
 from webcrawl.urls.canonical import hostname

@@ -15,9 +15,8 @@ from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import NoSuchPage
 from webcrawl.jobs.records import ACTIVE, Iteration, Job, JobState
-from webcrawl.web.job_store import job_store, metadata_uri, with_job
+from webcrawl.web.job_store import HISTORY, Shown, job_store, metadata_uri, shown_job, shown_jobs, with_job
 from webcrawl.web.page import DashboardPage, View
-from webcrawl.web.shown_jobs import HISTORY, Shown, shown_job, shown_jobs
 
 page = DashboardPage("jobs", "Jobs", of_crawl=False)
 _STUCK = 100

@@ -17,7 +17,7 @@ from webcrawl.web.crawl_form import CrawlForm
 from webcrawl.web.crawl_settings import LIMITS, MORE
 from webcrawl.web.job_store import job_store, metadata_uri
 from webcrawl.web.page import DashboardPage, View
-from webcrawl.web.started import has_begun, state_of
+from webcrawl.web.starter import has_begun, state_of
 
 page = DashboardPage("start", "Start", of_crawl=False, for_operators=True)
 

@@ -1,4 +1,4 @@
-"""`scrapy plan`: prints the machines for a crawl of so many pages in so much time."""
+"""`scrapy plan`: prints the machines that a crawl needs for a number of pages in a given time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INPUTS = fields(PlanInputs)
 
 
 class Command(ScrapyCommand):
-    """Computes; opens no crawl and sends no request."""
+    """Only computes: it opens no crawl and sends no request."""
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
@@ -47,33 +47,39 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            "Compute workers, engine, network, store and database for so many pages in so much time, from measured "
-            "figures that options or a file replace"
+            "Compute workers, engine, network, store and database for a number of pages in a given time, from measured "
+            "figures, which options or a file can replace"
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--pages", type=_amount("pages"), metavar="NUMBER", help="to fetch, such as 15e9")
+        parser.add_argument(
+            "--pages", type=_amount("pages"), metavar="NUMBER", help="pages to fetch, such as 15e9"
+        )
         time = parser.add_mutually_exclusive_group()
-        time.add_argument("--weeks", type=_amount("weeks"), metavar="NUMBER", help="in which to fetch them")
-        time.add_argument("--days", type=_amount("days"), metavar="NUMBER", help="instead of --weeks")
+        time.add_argument(
+            "--weeks", type=_amount("weeks"), metavar="NUMBER", help="time for all pages, in weeks"
+        )
+        time.add_argument(
+            "--days", type=_amount("days"), metavar="NUMBER", help="time for all pages, in days"
+        )
         parser.add_argument(
             "--delay",
             type=_amount("delay"),
             metavar="SECONDS",
-            help="between two requests to a host, by default DOWNLOAD_DELAY",
+            help="time between two requests to a host, by default DOWNLOAD_DELAY",
         )
         parser.add_argument(
             "--hot-urls",
             type=_amount("hot-urls"),
             metavar="NUMBER",
-            help="of a host in the engine at most, 0 for any number, by default FRONTIER_HOT_URLS",
+            help="most queued URLs of a host in the engine, 0 for any number, by default FRONTIER_HOT_URLS",
         )
         parser.add_argument(
             "--measured",
             type=Path,
             metavar="FILE",
-            help="a JSON object with inputs of your own, by the names of --inputs",
+            help="JSON file with inputs of your own, by the names that --inputs prints",
         )
         parser.add_argument("--inputs", action="store_true", help="print the inputs with their sources")
         parser.add_argument("--json", action="store_true", help="print JSON")
@@ -114,7 +120,7 @@ class Command(ScrapyCommand):
 
     def _goal(self, opts: argparse.Namespace) -> CrawlGoal:
         if opts.pages is None or (opts.weeks is None and opts.days is None):
-            raise ConfigurationError("say how many pages in which time, such as --pages 15e9 --weeks 4")
+            raise ConfigurationError("state the number of pages and the time, such as --pages 15e9 --weeks 4")
         days = 7 * opts.weeks if opts.days is None else opts.days
         assert self.settings is not None
         settings = completed(self.settings)
@@ -124,7 +130,7 @@ class Command(ScrapyCommand):
 
 
 def _amount(name: str) -> Callable[[str], float]:
-    """The type of an option: a number from 0."""
+    """Returns the parser of an option whose value is a number from 0."""
 
     def parse(text: str) -> float:
         try:
@@ -138,11 +144,11 @@ def _amount(name: str) -> Callable[[str], float]:
 
 
 def _inputs(opts: argparse.Namespace) -> PlanInputs:
-    """Returns the inputs of the file and of the options, which come before those of the file."""
+    """Returns the inputs of the file and of the options; an option replaces the value of the file."""
     given = _read(opts.measured) if opts.measured else {}
     options = {declared.name: getattr(opts, declared.name) for declared in _INPUTS}
     try:
-        # those of the file alone, so that a message is about the file
+        # checks the file alone first, so that the message is about the file
         PlanInputs.of(given)
     except ValueError as error:
         raise ConfigurationError(f"--measured {opts.measured}: {error}") from error

@@ -1,7 +1,7 @@
 """A cold bucket: a range of the seen set in the store, sorted, and its filter in the engine.
 
-A part of a segment has the differences between neighbours, as planes of bytes: the four low planes as they are, then
-the four high ones compressed by zlib, which are mostly zeros. A mark takes about five bytes.
+A part of a segment has the differences between neighbouring marks, as planes of bytes. The four low planes are stored
+unchanged. The four high planes are mostly zeros, and are compressed by zlib. A mark takes about five bytes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def pieces_of(marks: Marks) -> Iterator[Marks]:
 
 
 def bloom_filter(marks: Marks) -> bytes:
-    """Returns the filter of a bucket, in blocks of 128 bytes; it takes about 0.8% of other marks for its own."""
+    """Returns the filter of a bucket, in blocks of 128 bytes; about 0.8% of the marks of others pass it."""
     blocks = max(1, -(-len(marks) * _BITS_PER_MARK // _BLOCK_BITS))
     unsigned = marks.view(np.uint64)
     magnitude = np.where(marks < 0, ~unsigned + np.uint64(1), unsigned)

@@ -50,9 +50,9 @@ class SeenMove:
         """The bucket in the engine at which the next move begins."""
 
     async def run(self) -> int:
-        """Moves marks to the store, but not those of leased hosts unless they are many.
+        """Moves marks to the store, and returns the number that left the engine.
 
-        Returns the number of marks that left the engine.
+        Marks of leased hosts stay, unless they are the majority.
         """
         hot = await self._read_hot()
         chosen = await self._without_leased(np.unique(hot.marks))
@@ -61,7 +61,7 @@ class SeenMove:
         return await self._drop(hot, await self.store(chosen))
 
     async def store(self, marks: Marks) -> Marks:
-        """Adds marks to the cold buckets; returns those that are there now, which another worker may have prevented."""
+        """Adds marks to the cold buckets; returns those that are there now. Another worker may have prevented some."""
         fences = await self._fences(marks)
         stored = [as_marks(())]
         for news in batched(_ranges(fences, marks), _BUCKETS_AT_ONCE):
@@ -87,7 +87,7 @@ class SeenMove:
         return _HotMarks(numbers, pieces)
 
     async def _without_leased(self, marks: Marks) -> Marks:
-        """Returns the marks without those of leased hosts, whose URLs are found now; all marks if these are most."""
+        """Returns the marks of idle hosts, because links to leased hosts are found now; all marks if these are few."""
         leased = await self._engine.client.zrange(f"{self._prefix}leases", 0, -1)
         hosts = {self._keys.mark(host.decode(), 0) >> 48 for host in leased}
         idle = marks[~np.isin(marks >> 48, list(hosts))]
@@ -126,7 +126,7 @@ class SeenMove:
         return [bool(reply) for reply in replies]
 
     async def _old_marks(self, descriptors: Sequence[str]) -> list[Marks]:
-        """Reads the parts of buckets; those that lie next to each other in a segment, together."""
+        """Reads the parts of buckets. Neighbouring parts of a segment are read together."""
         parts = [QueuePart.parse(text.encode()) if text else None for text in descriptors]
         old = [as_marks(())] * len(parts)
         spans: list[list[int]] = []
@@ -149,7 +149,7 @@ class SeenMove:
                     start = part.offset - whole.offset
                     old[index] = unpack_marks(raw[start : start + part.length], part)
             except PartLost:
-                # each alone, which logs those that are lost
+                # reads each part alone, and logs the lost ones
                 for index in span:
                     old[index] = await self._lost(self._shard, descriptors[index])
         return old

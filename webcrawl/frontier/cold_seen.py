@@ -1,7 +1,7 @@
 """The cold part of the seen set: buckets in the store, for crawls that know more URLs than their engine can hold.
 
-Marks begin with the number of their host, so a bucket, which is a range of marks, has URLs of few hosts, and one read
-answers for all of them. The engine keeps new marks, those that were found again, and a filter of each bucket.
+A mark begins with the number of its host, and a bucket is a range of marks. So a bucket has URLs of few hosts, and one
+read answers for all of them. The engine keeps new marks, those that were found again, and a filter of each bucket.
 add.lua asks for an answer only if a URL is not in the engine and passes the filter.
 
 Only a full engine moves marks. A worker copies them into new parts of their buckets, puts these into the store,
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 FULL_SHARE = 0.7
 """The share of a server's memory limit above which marks move to the store."""
 LEAST_HOT = 100_000
-"""Marks of a shard that stay in the engine: they take a megabyte, and a small move rewrites all buckets for little."""
+"""With fewer marks in the engine (about a megabyte), a shard moves none: a move rewrites all buckets of the shard."""
 
 KNOWN, MAYBE = 1, 2
 """Replies of is_seen.lua: in the engine, and perhaps in a cold bucket."""
@@ -75,9 +75,9 @@ class ColdSeen:
         return self if keys == self._keys else ColdSeen(self._tails.of(keys))
 
     async def answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
-        """Returns for each mark "seen", or the descriptor of the part of its bucket that lacks it.
+        """Returns "seen" for each mark that is in the part of its bucket, and the part's descriptor for others.
 
-        `parts`: the descriptors of these parts. Waits while the store is unavailable: neither answer would be safe.
+        `parts`: the descriptors of these parts. Waits while the store is unavailable, because no answer would be safe.
         """
         hold = 0.0
         while True:

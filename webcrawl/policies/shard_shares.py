@@ -1,6 +1,6 @@
 """Which worker serves which shard of a crawl: even shares of the measured load, with as few moves as possible.
 
-A shard that moves loses warm connections, robots.txt and DNS answers, so a shard moves only for a reason: its worker
+A shard that moves loses warm connections, robots.txt and DNS answers. So it moves for three reasons only: its worker
 has left, a worker has joined and holds nothing, or its worker has clearly more load than the others. `shared_out`
 handles the first two at once, `next_move` the third, a shard at a time. Both are pure, and each keeps every shard at
 exactly one worker.
@@ -19,12 +19,12 @@ from typing import NamedTuple
 BUSY_BYTES, BUSY_HOSTS = 12.5e6, 100.0
 """Bytes per second (100 Mbit/s), and hosts that are due and not asked, that keep a worker as busy as a whole core."""
 _IDLE = 0.25
-"""The weight of all shards of a worker without load: idle shards are shared evenly, too, as they may get URLs. While no
+"""The weight of a worker whose shards have no load. Idle shards are shared evenly too, as they may get URLs. While no
 worker has more load than this, each gets the same number of shards."""
 _OVERLOADED = 1.2
-"""A worker with more than so many times the mean weight gives shards away."""
+"""A worker whose weight is more than this many times the mean gives shards away."""
 _LEAST_DIFFERENCE = 0.05
-"""Weight above the mean, in busy workers, below which a worker keeps its shards anyway."""
+"""A worker keeps its shards if its weight exceeds the mean by less than this, in busy workers."""
 _LEAST_PART = 0.25
 """A shard that weighs less than this part of the mean weight of shards does not move by load."""
 
@@ -75,7 +75,7 @@ def shared_out(owners: Mapping[int, str], workers: Collection[str], loads: Seque
 def next_move(
     owners: Mapping[int, str], workers: Collection[str], loads: Sequence[float], resting: Container[int] = ()
 ) -> ShardMove | None:
-    """Returns the move that relieves the busiest worker that is overloaded; None if there is none.
+    """Returns the move that relieves the busiest overloaded worker with a shard to give; None without one.
 
     `owners`: the worker of each shard, all of them among `workers`. Shards that are `resting` stay.
     """
@@ -124,7 +124,7 @@ class _Shares:
         return min(workers, key=self.key)
 
     def move_to(self, receiver: str) -> ShardMove | None:
-        """Returns the move to a worker from the heaviest that has something to give; None if none has."""
+        """Returns the move of a shard to `receiver` from the heaviest worker that can give one; None if none can."""
         givers = sorted(self.held, key=self.key, reverse=True)
         # the heaviest may have one hot shard, which is too much for any other
         return next(filter(None, (self.levelling(giver, receiver) for giver in givers)), None)

@@ -1,4 +1,4 @@
-"""Measures the load of shards at a worker, and shares the shards of a crawl out among its workers by that load."""
+"""Measures the load of each shard at a worker, and shares out the shards of a crawl among its workers by load."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from webcrawl.policies.shard_shares import ShardLoad, next_move, shared_out
 logger = logging.getLogger(__name__)
 
 _MOVE_SECONDS = 20.0
-"""Seconds between two moves by load: the next load is measured with the last move in it."""
+"""Seconds between two moves by load, so that loads are measured again after each move."""
 _REST_SECONDS = 300.0
 """Seconds for which a shard that was moved by load stays."""
 _MEAN_SECONDS = 30.0
-"""A load is the mean of about so many seconds."""
+"""The time over which a load is averaged, in seconds."""
 _LEAST_LOAD = 1e-4
-"""Load in busy workers below which a shard is no longer listed."""
+"""The load, in busy workers, below which a shard is not listed."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class ShardLoadMeter:
     def note(self, costs: Mapping[str, Cost], due: Iterable[str]) -> None:
         """Notes the costs of hosts since the last call, and the hosts that are due now and not asked.
 
-        The processor time of the process that belongs to no host counts for the shards by their bytes.
+        Processor time that belongs to no host is divided among the shards in proportion to their bytes.
         """
         now, processor = time.monotonic(), time.process_time()
         seconds = max(now - self._measured, 1e-3)
@@ -64,7 +64,7 @@ class ShardLoadMeter:
         """Returns seconds of processor time (in `cores`), bytes and due hosts of each shard."""
         sums: dict[int, ShardLoad] = {}
         for host, cost in costs.items():
-            if "://" in host:  # others are domains and the sum
+            if "://" in host:  # the other names are domains, and that of the sum
                 sums.setdefault(self.keys.shard(host), ShardLoad()).add(ShardLoad(cost.seconds, cost.bytes))
         for host in due:
             sums.setdefault(self.keys.shard(host), ShardLoad()).due += 1
@@ -72,10 +72,10 @@ class ShardLoadMeter:
 
 
 class ShardSharing:
-    """The work of the one worker that shares the shards out for all.
+    """The work of the worker that shares out the shards among all workers.
 
-    Shards of workers that left, and the share of a worker that joined, move with the next heartbeat. A shard moves by
-    load at most three times a minute. If two workers do this for a moment, the list that was written last counts.
+    Shards of workers that left, and the share of a worker that joined, move with the next heartbeat. At most three
+    shards a minute move because of load. If two workers share out at the same time, the later list counts.
     """
 
     def __init__(self, crawl: Crawl, shards: int) -> None:
@@ -111,7 +111,9 @@ class ShardSharing:
         if owners != shares:
             try:
                 await self._crawl.workers.share_out(owners)
-            except EngineUnavailable:  # a full engine refuses it: all workers go on with what is stored
+            except (
+                EngineUnavailable
+            ):  # a full engine refuses the list, so all workers go on with the stored list
                 return dict(shares)
         return owners
 

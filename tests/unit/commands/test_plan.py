@@ -98,8 +98,8 @@ def test_a_wrong_file_is_named(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "say how many pages in which time"),
-        (("--pages", "1e9"), "say how many pages in which time"),
+        ((), "state the number of pages and the time"),
+        (("--pages", "1e9"), "state the number of pages and the time"),
         (("--pages", "0", "--weeks", "1"), "pages: 0 is less than 1"),
         (("--pages", "1", "--weeks", "0"), "seconds: 0 is less than 1"),
         ((*GOAL, "--host-pages", "0.5"), "host_pages: 0.5 is less than 1"),

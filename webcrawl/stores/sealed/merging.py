@@ -43,7 +43,8 @@ def merge_runs(
 ) -> None:
     """Writes the files of a run with the entries of `runs`, the oldest first, which must follow each other.
 
-    `is_oldest`: there is no older run, so no text of one is outdated. Raises StoreError when `interrupted` is True.
+    `is_oldest`: no run is older, so the new run need not tell which texts of older runs are outdated. Raises StoreError
+    once `interrupted` returns True.
     """
     texts, payloads = sum(run.texts for run in runs), sum(run.payloads for run in runs)
     outdated = np.unique(np.concatenate([run.superseded for run in runs]))
@@ -64,7 +65,7 @@ def _until(interrupted: Callable[[], bool], parts: Iterable[T]) -> Iterator[T]:
 
 
 def _bounds(entries: int) -> Numbers:
-    """Returns where parts of about `_LINES_AT_ONCE` of so many entries begin."""
+    """Returns the number with which each part begins, if parts have about `_LINES_AT_ONCE` of the entries."""
     bits = max(0, (entries // _LINES_AT_ONCE).bit_length())
     return np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits) if bits else np.zeros(1, np.uint64)
 
@@ -93,7 +94,7 @@ def _current(simhashes: Numbers, lines: list[bytes], newer: Sequence[SealedRun])
 
 
 def _merged_payloads(runs: Sequence[SealedRun], bounds: Numbers) -> Iterator[list[bytes]]:
-    """Yields the lines of all payloads in order; of a payload in several runs, that of the newest."""
+    """Yields the lines of all payloads in order. A payload that several runs have gets the line of the newest run."""
     for parts in zip(*(run.payload_lines(bounds) for run in runs), strict=True):
         if len(parts) == 1:
             yield parts[0]

@@ -1,11 +1,12 @@
 """Sealed runs: immutable sets of first texts and first payloads, as objects of a store.
 
-A near SimHash differs in at most half of the allowed bits in one of its halves. So a run has its SimHashes twice,
-sorted by their first and by their second half, and a look-up tries all halves that differ in so few bits (multi-index
+Two SimHashes within a distance differ in one of their halves by at most half of it. So a run has its SimHashes twice,
+sorted by their first and by their second half, and a look-up tries all halves that differ by so few bits (multi-index
 hashing: Norouzi, Punjani and Fleet 2012; for distance 3, two tables and 66 probes). Four tables by blocks of 16 bits,
 as in Manku, Jain and Das Sarma (2007), would compare n / 2**14 texts.
 
-The names, lines in the order of the first and of the third table, stay in the store: they are read for duplicates only.
+Names are lines in the order of the tables `texts` and `digests`. They stay in the store, and are read for duplicates
+only.
 
     texts, rotated    SimHashes by their first and by their second half
     digests           the beginning of the digests of payloads
@@ -62,7 +63,7 @@ SortedTexts = tuple[Numbers, list[bytes]]
 
 
 class NearText(NamedTuple):
-    """A text of a run that is near to a text: the number of that text, the bits in which they differ, URL, SimHash."""
+    """A text of a run, with its URL and SimHash, that differs in `bits` bits from the text number `query`."""
 
     query: int
     bits: int
@@ -163,9 +164,9 @@ def write_settled(
     ended: Sequence[int],
     older: Sequence[SealedRun],
 ) -> None:
-    """Writes the files of a run of entries of the engine: SimHashes (8 bytes) with URLs, and lines of payloads.
+    """Writes the files of a run with entries of the engine: SimHashes (8 bytes) with URLs, and lines of payloads.
 
-    `ended` has hashes of URLs whose texts in the `older` runs are outdated. So are those of the URLs of `texts`.
+    The texts of a URL in `older` runs are outdated if `texts` has the URL, or `ended` has its hash.
     """
     urls = [text[8:] for text in texts]
     again = [url_number(url) for url, has in zip(urls, may_have(older, urls), strict=True) if has]
@@ -204,7 +205,7 @@ def _copy(store: ObjectStore, name: str, folder: Path) -> Path:
 
 
 class _Names:
-    """The lines of a run, read from the store in blocks, of which the last used ones are kept."""
+    """The lines of a run, which are read from the store in blocks; the blocks that were used last are kept."""
 
     def __init__(self, read: Callable[[int, int], bytes], offsets: Path) -> None:
         self._read = read
@@ -298,7 +299,10 @@ class SealedRun:
 
     @staticmethod
     def _near_numbers(table: SortedTable, numbers: Numbers, distance: int) -> Iterable[tuple[int, int]]:
-        """Yields the numbers of a table within `distance` that have at most half of these bits in the first half."""
+        """Yields pairs of a query and a near number of the table.
+
+        They differ in at most `distance` bits, and in at most half as many in their first half.
+        """
         masks = _masks(distance // 2)
         probes = (numbers[:, None] ^ masks).ravel()
         starts, stops = table.ranges(probes, 32)
@@ -330,7 +334,7 @@ class SealedRun:
         return firsts
 
     def may_have(self, urls: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Returns for hashes of URLs whether the run may have a text of that URL; 2 % of those without one get True."""
+        """Returns for hashes of URLs whether the run may have a text of the URL; True for 2 % of all others."""
         starts, stops = self._tables["urls"].ranges(urls, 64)
         return starts < stops
 

@@ -1,8 +1,8 @@
 """Seals what the engine has of the index of duplicates into runs, and merges the runs.
 
-One worker does it at a time, but no harm is done if two do: the list of runs changes only from the state that a worker
-has read. A worker may die at any point. The engine loses only entries that are in a stored and listed run, and only if
-they have not changed meanwhile, so a step that is repeated changes nothing.
+One worker does it at a time. Two workers would do no harm, because a worker changes the list of runs only if it is
+still the list that the worker has read. A worker may die at any point. An entry leaves the engine only if a stored and
+listed run has it, and only if it has not changed meanwhile. So a repeated step changes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _POLL_SECONDS = 30.0
 
 
 class Sealer:
-    """Seals a crawl's texts and payloads when the engine has more than `most`, for texts within `distance`."""
+    """Seals a crawl's texts and payloads when the engine has more than `most`; `distance` is that of near texts."""
 
     def __init__(
         self,
@@ -182,12 +182,12 @@ class Sealer:
             if ":sum:" in key
             for digest, first in bucket.items()
         ]
-        ended = await self._engine.client.smembers(self._sealed.outdated)
+        outdated = await self._engine.client.smembers(self._sealed.outdated)
         if not texts and not payloads:
             return 0
-        await self._add_run(texts, payloads, [int.from_bytes(member, "big") for member in ended])
-        if ended:
-            await self._engine.change(self._sealed.outdated, "SREM", *ended)
+        await self._add_run(texts, payloads, [int.from_bytes(member, "big") for member in outdated])
+        if outdated:
+            await self._engine.change(self._sealed.outdated, "SREM", *outdated)
         await asyncio.sleep(self._grace_seconds)
         await self._drop(settled)
         return len(texts) + len(payloads)

@@ -36,11 +36,11 @@ class TableShape:
 
     @classmethod
     def of(cls, count: int, most_lower: int = MOST_LOWER) -> TableShape:
-        """Returns the shape for at most `count` numbers, of which `most_lower` bits below the directory's are kept.
+        """Returns the shape for at most `count` numbers, which keep `most_lower` bits below those of the directory.
 
         A part of the directory has 12 to 24 numbers, or 48 to 96 if bits are dropped.
         """
-        # a smaller part would make the directory larger than what it saves; directories are what stays in memory
+        # smaller parts save fewer bytes than they add to the directory, which stays in memory
         part = 12 if most_lower == MOST_LOWER else 48
         upper = min(28, max(64 - MOST_LOWER, (count // part).bit_length() - 1))
         return cls(count, upper, min(64 - upper, most_lower))
@@ -121,7 +121,7 @@ class SortedTable:
         size = shape.packed_bytes + shape.position.itemsize * ((1 << shape.upper) + 1)
         if len(content) != size:
             raise ValueError(f"{path} has {len(content)} bytes instead of {size}")
-        # each byte begins a number of 8 bytes, so that one look-up reads any bits
+        # a word of 8 bytes begins at each byte, so one look-up reads any bits
         self._words: Numbers = np.ndarray(shape.packed_bytes - 7, "<u8", content, strides=(1,))
         self._directory = np.ndarray((1 << shape.upper) + 1, shape.position, content, shape.packed_bytes)
 
@@ -144,7 +144,7 @@ class SortedTable:
         return (upper << np.uint64(shape.lower) | self._lower(positions)) << np.uint64(shape.dropped)
 
     def ranges(self, numbers: Numbers, bits: int) -> tuple[Positions, Positions]:
-        """Returns where the numbers with the same first `bits` bits begin and end, for each of `numbers`.
+        """Returns for each of `numbers` where the numbers with the same first `bits` bits begin and end.
 
         `bits` is at least the directory's; dropped bits do not count.
         """
@@ -177,7 +177,7 @@ class SortedTable:
         return starts
 
     def at(self, positions: Positions, prefixes: Numbers) -> Numbers:
-        """Returns the numbers at these positions, of which `prefixes` have at least the upper bits."""
+        """Returns the numbers at these positions; `prefixes` have at least their upper bits."""
         return self._joined(prefixes >> np.uint64(64 - self.shape.upper), positions)
 
     def starts(self, numbers: Numbers) -> Positions:
@@ -186,7 +186,7 @@ class SortedTable:
 
 
 class NumberSorter:
-    """Sorts more numbers than fit into memory, through files of the numbers with the same first six bits."""
+    """Sorts more numbers than fit into memory: numbers with the same first six bits share a file."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._paths = [folder / f"{name}.{number:02}" for number in range(_PARTITIONS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from webcrawl.frontier import Crawl, Frontier
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.tails import Tails
 
@@ -15,6 +16,13 @@ def cold_of(frontier: Frontier, folder: Path, **options: float) -> ColdSeen:
     tails = Tails(frontier.engine, frontier.keys, record, folder.as_uri())
     frontier.cold = ColdSeen(tails, **options)  # type: ignore[arg-type]
     return frontier.cold
+
+
+def cold_hosts_of(frontier: Frontier, folder: Path) -> ColdHosts:
+    """Gives a frontier a store for the records of its idle hosts."""
+    record = Crawl(frontier.engine, frontier.keys, frontier.worker)
+    frontier.cold_hosts = ColdHosts(Tails(frontier.engine, frontier.keys, record, folder.as_uri()))
+    return frontier.cold_hosts
 
 
 async def spill(frontier: Frontier) -> int:

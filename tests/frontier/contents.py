@@ -86,7 +86,7 @@ class Contents:
         names = [
             name
             for name in names
-            if not name.startswith((b"turn", b"given:", b"credit")) and name not in SUNK
+            if not name.startswith((b"turn", b"given:", b"credit", b"records:cold")) and name not in SUNK
         ]
         assert valkey.smembers(prefix + b"lowest") <= set(valkey.zrange(prefix + b"leases", 0, -1))
         pipe = valkey.pipeline(transaction=False)
@@ -96,7 +96,7 @@ class Contents:
                 pipe.lrange(key, 0, -1)
             elif name.startswith(b"lease:") or name in HASHES:
                 pipe.hgetall(key)
-            elif name == b"hungry":
+            elif name in (b"hungry", b"waking"):
                 pipe.smembers(key)
             elif name.startswith(b"seen:cold:"):
                 pipe.get(key)

@@ -18,7 +18,7 @@ from scrapy import Request
 
 from tests.cluster import LocalCluster
 from tests.crawls import CHECKOUT
-from tests.frontier.cold import cold_of
+from tests.frontier.cold import cold_hosts_of, cold_of
 from tests.frontier.copying import copied
 from tests.frontier.credits import use_importance
 from tests.frontier.listed import change, set_urls
@@ -40,6 +40,7 @@ from webcrawl.frontier.figures import figures
 from webcrawl.frontier.gauges import gauges, next_waits
 from webcrawl.frontier.history import History
 from webcrawl.frontier.host_costs import HostCosts
+from webcrawl.frontier.ledger import BudgetEntry, Ledger
 from webcrawl.frontier.listing.open_urls import OpenURLs
 from webcrawl.frontier.planning import QUEUED, Planning
 from webcrawl.frontier.records import HostLimits, LeaseReport
@@ -104,6 +105,7 @@ async def test_every_script_uses_keys_of_one_slot(
         assert [dupefilter.request_seen(Request(HOST)) for _ in range(2)] == [False, True]
     await use_copies_and_long_queues(frontier, tmp_path)
     await use_the_cold_part_of_the_seen_set(frontier, tmp_path)
+    await use_the_store_of_idle_hosts(frontier, tmp_path)
     await use_sealed_runs(SealedIndex(frontier.engine, frontier.keys, tmp_path))
     await use_importance(frontier, [f"http://i{n}.test" for n in range(40)])
     await use_the_plan(frontier)
@@ -169,6 +171,17 @@ async def use_the_cold_part_of_the_seen_set(frontier: Frontier, folder: Path) ->
     assert not any(await frontier.add(urls))
     assert await frontier.is_seen(HOSTS[0], urls[0].fingerprint or 0)
     assert not await frontier.is_seen(HOSTS[0], 1)
+
+
+async def use_the_store_of_idle_hosts(frontier: Frontier, folder: Path) -> None:
+    cold, names = cold_hosts_of(frontier, folder), [f"n{n}.test" for n in range(40)]
+    ledger = Ledger(frontier.engine, frontier.keys)
+    await ledger.add({name: BudgetEntry(1) for name in names})
+    assert sum([await cold.move(shard) for shard in range(frontier.keys.shards)]) >= len(names)
+    assert (await cold.read(names)).keys() == set(names)
+    await ledger.add({name: BudgetEntry(1) for name in names})
+    assert await cold.wake_all(range(frontier.keys.shards)) == len(names)
+    assert {row.spent for row in (await ledger.add({name: BudgetEntry() for name in names})).values()} == {2}
 
 
 async def use_the_plan(frontier: Frontier) -> None:

@@ -136,6 +136,8 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "announce",
             "drop_seen",
             "merge_seen",
+            "merge_hosts",
+            "wake_hosts",
             "waits",
             "lock",
             "gauges",

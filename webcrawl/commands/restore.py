@@ -50,10 +50,11 @@ class Command(OpenedCrawlCommand):
             raise ConfigurationError('set SEEN_SET = "exact": a checkpoint cannot be restored with "bloom"')
 
         async def begun() -> None:
-            # long queues, and a seen set that is too large, are spilled while they are restored
+            # long queues, idle hosts, and a seen set that is too large are spilled while they are restored
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
             connection.cold.start(lambda: range(connection.keys.shards))
+            connection.cold_hosts.start(lambda: range(connection.keys.shards))
 
         async def clear() -> None:
             await connection.clear(keeps_runs=True)
@@ -70,6 +71,7 @@ class Command(OpenedCrawlCommand):
         finally:
             await connection.tails.stop()
             await connection.cold.stop()
+            await connection.cold_hosts.stop()
         counts = await connection.frontier.counts()
         keys = connection.keys
         unit = " and POLITENESS_UNIT=origin" if keys.unit == "origin" else ""

@@ -85,6 +85,13 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       parked                       HASH  host -> "blocked" or "budget": it is not leased
       limits                       HASH  host -> its limits, "pages bytes depth", and the pages of its rule, if any
       spent                        HASH  host -> "pages bytes" received from it
+      records:cold                 ZSET  lower ends of the cold buckets of host records, by the numbers of hosts (the
+                                         first 32 bits of their SHA-1); there is none until idle hosts move to the store
+                                         (webcrawl.frontier.cold_hosts): their trust, spent, errors, budgets, patterns,
+                                         dust and unknown
+      records:cold:<end>           STR   descriptor of the part with the bucket, padded, and a filter of its hosts
+      waking                       SET   hosts, and owners of budgets, that need their record from the store; they are
+                                         not leased
       errors                       HASH  host -> answers with a status from 400 on, and attempts without an answer; not
                                          part of a checkpoint
       overtaken                    HASH  host -> entries of its queue whose URLs were queued again at a better level
@@ -250,13 +257,14 @@ WEBHOOKS = "wc:webhooks"
 LIVE_GROUP = "live"
 """The consumer group of the workers of the live lane."""
 
-FORMAT = 13
+FORMAT = 14
 """Version of the data in these keys; increased when this or an older version would misread the other's data."""
-CONTINUED_FORMATS = frozenset({9, 10, 11, 12, FORMAT})
+CONTINUED_FORMATS = frozenset({9, 10, 11, 12, 13, FORMAT})
 """The versions whose data this version reads. In version 9, entries had no class of their fetch; in version 10, classes
 had no queues of their own; in version 11, no lease had let go of its host; in version 12, the whole seen set and
-the whole index of duplicates were in the engine, and each worker computed its own share of the shards. Hosts may have
-no trust in data of any version: the hosts of seeds get it when the crawl goes on."""
+the whole index of duplicates were in the engine, and each worker computed its own share of the shards; in version 13,
+all records of hosts were in the engine. Hosts may have no trust in data of any version: the hosts of seeds get it when
+the crawl goes on."""
 
 _CRAWL_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")

@@ -11,6 +11,7 @@ from typing import Any
 from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.cold_seen import KNOWN, MAYBE, ColdSeen, seen_call
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
 from webcrawl.frontier.leasing import Leasing
@@ -60,6 +61,8 @@ class Frontier(Operations):
     """The shares of the classes of fetches, which count the URLs that this worker leases; None without TRAFFIC."""
     cold: ColdSeen | None = None
     """The part of the seen set that is in the store; None if the crawl has no store."""
+    cold_hosts: ColdHosts | None = None
+    """The records of idle hosts that are in the store; None if the crawl has no store."""
     _leasing: Leasing = field(init=False)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,15 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier.crawl import Crawl
+from webcrawl.frontier.frontier import Frontier
 from webcrawl.frontier.ledger import BudgetEntry, Ledger, owners
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.records import HostLimits, HostStatus, rules_off
 from webcrawl.hosts.costs import ALL, Cost, Load
-from webcrawl.policies.budgets import COST
+from webcrawl.policies.budgets import COST, Spending
 from webcrawl.policies.dust import SiteDust
 from webcrawl.policies.pattern_records import HostPatterns
+from webcrawl.policies.soft_404 import UnknownPathAnswer
 from webcrawl.urls.canonical import hostname, registered_domain
 
 
@@ -82,20 +84,33 @@ class HostReport:
         return rows
 
 
-async def host_report(operations: Operations, crawl: Crawl, host: str) -> HostReport:
-    """Reads the data about a host; an unknown host has empty values."""
+async def host_report(frontier: Frontier, crawl: Crawl, host: str) -> HostReport:
+    """Reads the data about a host, also if its record is in the store; an unknown host has empty values."""
     engine, keys = crawl.engine, crawl.keys
+    cold = await frontier.cold_hosts.read([host, *owners(host)]) if frontier.cold_hosts else {}
+    facts = cold.get(host, {})
     packed, off = await DustRules(engine, keys).of(host)
-    dust = SiteDust.unpack(packed)
+    dust = SiteDust.unpack(facts.get("dust", packed))
     dust.switch_off(off)
-    state, shares = await operations.host(host), await _shares(crawl, host)
+    state, shares = _with_facts(await frontier.host(host), facts), await _shares(crawl, host)
     return HostReport(
         state,
-        await _is_known(operations, state, shares["host"]),
+        bool(facts) or await _is_known(frontier, state, shares["host"]),
         shares,
-        await _budgets(crawl, host),
-        HostPatterns.unpack(await operations.patterns(host)),
+        await _budgets(crawl, host, cold),
+        HostPatterns.unpack(facts.get("patterns") or await frontier.patterns(host)),
         dust,
+    )
+
+
+def _with_facts(state: HostStatus, facts: Mapping[str, bytes]) -> HostStatus:
+    """Adds to the state of a host what the store has of it."""
+    unknown, (pages, size) = facts.get("unknown"), map(int, facts.get("spent", b"0 0").split())
+    return dataclasses.replace(
+        state,
+        pages=state.pages + pages,
+        bytes=state.bytes + size,
+        unknown_paths=UnknownPathAnswer.decoded(unknown.decode()).about() if unknown else state.unknown_paths,
     )
 
 
@@ -122,9 +137,16 @@ async def switch_rules(crawl: Crawl, host: str, *, off: list[str], on: list[str]
         await rules.switch_off(host, (switched_off | set(off)) - set(on))
 
 
-async def _budgets(crawl: Crawl, host: str) -> dict[str, dict[str, object]]:
-    """Returns the budgets of the host's name and of its registered domain."""
+async def _budgets(
+    crawl: Crawl, host: str, cold: Mapping[str, Mapping[str, bytes]]
+) -> dict[str, dict[str, object]]:
+    """Returns the budgets of the host's name and of its registered domain. `cold`: what the store has of them."""
     spendings = await Ledger(crawl.engine, crawl.keys).add({owner: BudgetEntry() for owner in owners(host)})
+    spendings |= {
+        owner: Spending(int.from_bytes(packed[:4], "little"), len(packed) // 4 - 1)
+        for owner, facts in cold.items()
+        if (packed := facts.get("budgets"))
+    }
     return {
         owner: {
             "spent": spending.spent / COST,

@@ -14,6 +14,7 @@ from typing import Any
 from webcrawl.engine.keys import failures_field, host_of
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.crawl import Crawl
 from webcrawl.frontier.entry import LEVELS
 from webcrawl.frontier.operations import BATCH
@@ -21,10 +22,10 @@ from webcrawl.hosts.costs import Cost
 
 LISTS: Mapping[str, str] = {
     "queued": "hosts with queued URLs",
-    "fetched": "hosts that have sent pages",
+    "fetched": "hosts that have sent pages, without idle ones whose records are in the store",
     "leased": "hosts that a worker fetches from now",
     "retrying": "hosts with URLs that wait for another try",
-    "failing": "hosts that had errors",
+    "failing": "hosts that had errors, without idle ones whose records are in the store",
     "held": "hosts that are blocked, or at their limit of pages or bytes",
     "limited": "hosts with limits of their own",
     "long": "hosts with long queues, which go on in the store",
@@ -117,6 +118,8 @@ class HostTable:
     """The hosts of one crawl. A host that is added or removed meanwhile may be missing, or appear twice."""
 
     crawl: Crawl
+    cold_hosts: ColdHosts | None = None
+    """The records in the store, which no list has; `rows` reads them."""
 
     async def window(
         self, name: str = "queued", after: str = "", text: str = "", most: int = WINDOW
@@ -202,9 +205,12 @@ class HostTable:
             await engine.client.hmget(prefix + name, hosts) for name in ("spent", "parked", "errors")
         ]
         records = await engine.hashes(keys.host(host) for host in hosts)
+        away = [host for host, here in zip(hosts, spent, strict=True) if not here]
+        cold = await self.cold_hosts.read(away) if self.cold_hosts and away else {}
         rows = []
         for index, (host, record) in enumerate(zip(hosts, records, strict=True)):
-            pages, size = (int(part) for part in (spent[index] or b"0 0").split())
+            facts = cold.get(host, {})
+            pages, size = (int(part) for part in (spent[index] or facts.get("spent", b"0 0")).split())
             rows.append(
                 HostRow(
                     host,
@@ -214,7 +220,7 @@ class HostTable:
                     pages,
                     size,
                     cost=costs[host],
-                    errors=int(errors[index] or 0),
+                    errors=int(errors[index] or facts.get("errors", 0)),
                     **_politeness(record, failures_field(keys, host), now),
                 )
             )

@@ -44,7 +44,10 @@ class SunkPatterns:
 
 
 async def sunk_patterns(frontier: Frontier, most: int = 10) -> SunkPatterns:
-    """Returns the sunk patterns of the first 2,000 hosts that have any, with the `most` worst. Reads in batches."""
+    """Returns the sunk patterns of the first 2,000 hosts that have any, with the `most` worst. Reads in batches.
+
+    Idle hosts whose records are in the store do not count.
+    """
     sunk = SunkPatterns()
     keys = [frontier.keys.queue(shard)[0] + "patterns" for shard in range(frontier.keys.shards)]
     for key in keys:

@@ -48,31 +48,49 @@ class TrustLedger:
     keys: Keys
     _gains: defaultdict[str, Gains] = field(default_factory=lambda: defaultdict(Gains), init=False)
     """Hosts that get something with the next call."""
+    _late: Discovery = field(default_factory=Discovery, init=False)
+    """News of hosts whose records were in the store, for the next call."""
     _turn: int = field(default=0, init=False)
     """The shard that is first to have one of the strays that shards do not share in equal parts."""
 
     async def pass_on(self, news: Discovery) -> None:
         """Names hosts, takes what hosts give to others, and gives to them what was taken before.
 
-        A gift whose reply was lost is lost: trust only becomes less.
+        A gift whose reply was lost is lost: trust only becomes less. What a host whose record is in the store gives or
+        gets is kept until its record is back (webcrawl.frontier.cold_hosts).
         """
         gains, self._gains = self._gains, defaultdict(Gains)
+        news, self._late = _both(news, self._late), Discovery()
         givers = self.keys.by_shard({*news.named, *news.linked}, str)
         getters = self.keys.by_shard(gains, str)
-        calls, gifts = list[Call](), list[list[str]]()
+        calls, batches = list[Call](), list[tuple[list[str], list[str]]]()
         for shard in sorted({*givers, *getters}):
             giving, getting = givers.get(shard, []), getters.get(shard, [])
             for start in range(0, max(len(giving), len(getting)), BATCH):
                 some, others = giving[start : start + BATCH], getting[start : start + BATCH]
                 calls.append(self._call(shard, news, some, {host: gains[host] for host in others}))
-                gifts.append(some)
-        for hosts, reply in zip(gifts, await self.engine.run_all(calls), strict=True):
-            for host, row in zip(hosts, reply, strict=True):
-                for target, is_related in news.linked.get(host, {}).items():
+                batches.append((some, others))
+        for (hosts, getting), reply in zip(batches, await self.engine.run_all(calls), strict=True):
+            asleep = {host.decode() for host in reply.asleep}
+            self._keep(
+                asleep.intersection(hosts), news, {host: gains[host] for host in asleep.intersection(getting)}
+            )
+            for host, (each, amount) in zip(hosts, reply.gifts, strict=True):
+                targets = {} if host in asleep else news.linked.get(host, {})
+                for target, is_related in targets.items():
                     got = self._gains[target]
-                    got.amount += float(row.each)
-                    if is_related and float(row.amount) >= SEED:
+                    got.amount += float(each)
+                    if is_related and float(amount) >= SEED:
                         got.least = SEED
+
+    def _keep(self, givers: set[str], news: Discovery, gains: Mapping[str, Gains]) -> None:
+        """Keeps what these hosts give, and what hosts get, for the next call."""
+        self._late.named |= givers & news.named
+        for host in givers & news.linked.keys():
+            self._late.linked[host] = news.linked[host]
+        for host, gain in gains.items():
+            self._gains[host].amount += gain.amount
+            self._gains[host].least = max(self._gains[host].least, gain.least)
 
     def _call(self, shard: int, news: Discovery, givers: list[str], gains: Mapping[str, Gains]) -> Call:
         return script_call(
@@ -117,7 +135,18 @@ class TrustLedger:
         await self.engine.change_all(commands)
 
     async def trust(self, host: str) -> float:
-        """Returns the trust of a host."""
+        """Returns the trust of a host, which is 0 while its record is in the store; the record is asked for."""
         gift_to_nobody = self._call(self.keys.shard(host), Discovery(), [host], {})
-        (reply,) = await self.engine.run(gift_to_nobody)
-        return float(reply.amount)
+        ((_, amount),) = (await self.engine.run(gift_to_nobody)).gifts
+        return float(amount)
+
+
+def _both(news: Discovery, late: Discovery) -> Discovery:
+    """Returns news and late news together."""
+    if not late.named and not late.linked:
+        return news
+    both = Discovery(news.named | late.named)
+    for linked in (late.linked, news.linked):
+        for host, hosts in linked.items():
+            both.linked[host] |= hosts
+    return both

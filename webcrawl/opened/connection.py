@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webcrawl.engine.server_url import ServerURL
     from webcrawl.frontier import Crawl, Frontier
     from webcrawl.frontier.bloom import BloomSeen
+    from webcrawl.frontier.cold_hosts import ColdHosts
     from webcrawl.frontier.cold_seen import ColdSeen
     from webcrawl.frontier.tails import Tails
     from webcrawl.stores.sealed.run_list import SealedDuplicates
@@ -113,6 +114,7 @@ class Connection:
     crawl: Crawl
     tails: Tails
     cold: ColdSeen
+    cold_hosts: ColdHosts
     sealed: SealedDuplicates | None
     """The part of the index of duplicates that is in files; None without a store that all workers share."""
 
@@ -208,14 +210,16 @@ class Connection:
         self._open_stores()
 
     def _open_stores(self) -> None:
-        """Set what the crawl keeps outside of the engine: tails of queues, and parts of the seen set or all of it."""
+        """Set what the crawl keeps outside of the engine: tails, idle hosts, and parts of the seen set or all of it."""
         from webcrawl.frontier.bloom import BloomSeen
+        from webcrawl.frontier.cold_hosts import ColdHosts
         from webcrawl.frontier.cold_seen import ColdSeen
         from webcrawl.frontier.tails import Tails
         from webcrawl.stores.sealed.run_list import SealedDuplicates
 
         self.tails = Tails(self.engine, self.keys, self.crawl, self._spill_uri, self._object_stores)
         self.cold = self.frontier.cold = ColdSeen(self.tails)
+        self.cold_hosts = self.frontier.cold_hosts = ColdHosts(self.tails)
         self.sealed = None
         if self._spill_uri is not None:
             copies = self.server.config.data_dir / "duplicates" / self.keys.crawl

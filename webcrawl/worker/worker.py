@@ -229,6 +229,8 @@ class Worker:
             self._tails.start(self.membership.served, self._idle.seconds)
         if self._frontier.cold:
             self._frontier.cold.start(self.membership.served)
+        if self._frontier.cold_hosts:
+            self._frontier.cold_hosts.start(self.membership.served)
         if self._planner:
             self._planner.start()
 
@@ -247,6 +249,8 @@ class Worker:
             await self._tails.stop()
         if self._frontier.cold:
             await self._frontier.cold.stop()
+        if self._frontier.cold_hosts:
+            await self._frontier.cold_hosts.stop()
         if self.intake.credit:
             self.intake.credit.close()
 

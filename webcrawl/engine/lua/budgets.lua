@@ -6,22 +6,11 @@
 --   #most      domains counted for each owner
 -- each budget
 --   owner
---   spent      units that it spent
+--   #spent     units that it spent
 --   domains    hashes of domains that link to it, 4 bytes each
 -- reply each
 --   spent, domains
 local totals = {}
-
-local function joined(known, more)
-  local seen, parts = {}, {known}
-  for i = 1, #known, 4 do seen[string.sub(known, i, i + 3)] = true end
-  local n = #known / 4
-  for i = 1, #more, 4 do
-    local domain = string.sub(more, i, i + 3)
-    if not seen[domain] and n < most then seen[domain], parts[#parts + 1], n = true, domain, n + 1 end
-  end
-  return table.concat(parts)
-end
 
 -- together, because a command costs more than what it reads
 for from = 1, n_budget, 1000 do
@@ -31,8 +20,10 @@ for from = 1, n_budget, 1000 do
   for n, stored in ipairs(stored_budgets) do
     local owner, spent, domains = budget_at(from + n - 1)
     local had, known = 0, ''
+    -- until its record is here again, the owner seems to have spent less
+    if not stored and (spent > 0 or domains ~= '') then cold_hosts.wake(P, owner) end
     if stored then had, known = struct.unpack('<I4', stored), string.sub(stored, 5) end
-    spent, domains = math.min(had + spent, 4294967295), joined(known, domains)
+    spent, domains = math.min(had + spent, 4294967295), join_domains(known, domains, most)
     local budget = struct.pack('<I4', spent) .. domains
     if budget ~= stored and (spent > 0 or domains ~= '') then
       changed[#changed + 1] = owner

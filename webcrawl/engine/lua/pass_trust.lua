@@ -14,10 +14,16 @@
 --   host
 --   #gained
 --   #least     trust that the host has at least, because it is of the domain of a host with so much
--- reply each   for each gift
---   each       what each of its hosts gets, as text
---   amount     the trust of the giving host, as text
-local now, replies = now_ms(), {}
+-- reply
+--   gifts      for each: what each of its hosts gets, and the trust of the giving host, as text
+--   asleep     hosts whose records are in the store, and were asked for: they gave and got nothing, and are to be sent again
+local now, gifts, asleep = now_ms(), {}, {}
+
+local function is_asleep(host)
+  if not cold_hosts.wake(P, host) then return false end
+  asleep[#asleep + 1] = host
+  return true
+end
 
 local function surface(host)
   if not trust.any_waits(P) then return end
@@ -42,21 +48,25 @@ end
 
 for i = 1, n_gift do
   local host, seed, hosts = gift_at(i)
-  local had, left, given = trust.of(P, host)
-  local more = math.max(0, seed - had)
-  local part = (left + more) / (given + hosts + few)
-  trust.put(host, had + more, left + more - part * hosts, given + hosts, more)
-  if more > 0 then surface(host) end
-  local each, amount = string.format('%.17g', kept * part), string.format('%.17g', had + more)
-  replies[i] = {each, amount}
+  gifts[i] = {'0', '0'}
+  if not is_asleep(host) then
+    local had, left, given = trust.of(P, host)
+    local more = math.max(0, seed - had)
+    local part = (left + more) / (given + hosts + few)
+    trust.put(host, had + more, left + more - part * hosts, given + hosts, more)
+    if more > 0 then surface(host) end
+    gifts[i] = {string.format('%.17g', kept * part), string.format('%.17g', had + more)}
+  end
 end
 
 for i = 1, n_gain do
   local host, gained, least = gain_at(i)
-  local amount, left, given = trust.of(P, host)
-  local after = math.max(amount + gained, least)
-  trust.put(host, after, left + gained, given, after - amount)
-  surface(host)
+  if not is_asleep(host) then
+    local amount, left, given = trust.of(P, host)
+    local after = math.max(amount + gained, least)
+    trust.put(host, after, left + gained, given, after - amount)
+    surface(host)
+  end
 end
 trust.save(P)
-return replies
+return {gifts, asleep}

@@ -93,8 +93,11 @@ end
 function put.over(host, owner) set_over_budget(P, record_of(P, host), owner .. ' 1') end
 
 function put.trust(host, stored)
-  if redis.call('HSETNX', P .. 'trust', host, stored) == 0 then return end
-  redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', (struct.unpack('<d', stored))))
+  -- a later record of a host replaces an earlier one
+  local before = redis.call('HGET', P .. 'trust', host)
+  local more = struct.unpack('<d', stored) - (before and struct.unpack('<d', before) or 0)
+  redis.call('HSET', P .. 'trust', host, stored)
+  if more ~= 0 then redis.call('INCRBYFLOAT', P .. 'trusted', string.format('%.17g', more)) end
 end
 
 function put.host(host, _, fields)

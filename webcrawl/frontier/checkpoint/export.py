@@ -14,6 +14,7 @@ This works because:
   are found in the store, entries that move later were found in the outbox. Condemned parts move from the queue to a
   list that is read later, and from there by the journal to the dead letters. For queues that are too long for one
   step, see webcrawl.frontier.checkpoint.queue_copy.
+- Records of idle hosts that are in the store are read after those in the engine. None moves to the store meanwhile.
 - A URL that is added while the seen set is read may be in the copy as seen. The copy must then have it as queued too,
   so queues are read after the seen set. Its buckets are read in ascending order, because a split moves marks only up,
   and those in the store last, because marks move there and no mark leaves them.
@@ -38,6 +39,7 @@ from webcrawl.engine.keys import Keys, host_of
 from webcrawl.errors import StoreError
 from webcrawl.frontier.checkpoint.hold import HOLD_SECONDS, hold
 from webcrawl.frontier.checkpoint.queue_copy import QueueCopy
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.cold_seen import ColdSeen
 from webcrawl.frontier.operations import BATCH
 from webcrawl.frontier.tails import Tails
@@ -176,6 +178,9 @@ class Exporter:
         for name in (*HASHES, ANSWERS):
             async for fields in self._scan(client.hscan, prefix + name):
                 yield [name, flat(fields)]
+        # after those in the engine, which they replace: no host moves to the store meanwhile, but some come back
+        async for record in self._cold_hosts(shard):
+            yield record
         async for fields in self._scan(client.hscan, prefix + "dead"):
             yield ["dead", [[url, letters] for url, letters in fields.items()]]
         async for fields in self._scan(client.hscan, prefix + "dropped"):
@@ -211,6 +216,13 @@ class Exporter:
             if name == b"until" or name.startswith(b"forgiven"):
                 record[name] = b"%d" % (int(record[name]) - self._ahead[self.keys.shard(host.decode())])
         return [host, record]
+
+    async def _cold_hosts(self, shard: int) -> AsyncIterator[Record]:
+        async for hosts in ColdHosts(self.tails).all_records(shard):
+            for name in (*HASHES, ANSWERS):
+                known = {host.encode(): facts[name] for host, facts in hosts.items() if name in facts}
+                if known:
+                    yield [name, flat(known)]
 
     async def _seen(self, shard: int, prefix: str) -> AsyncIterator[Record]:
         async for sets in self._buckets("smembers", prefix + "n", prefix + "seen:"):

@@ -69,7 +69,7 @@ async def table(view: View) -> Response:
         raise StoreError(f"{order!r} is no order: choose one of {', '.join(ORDERS)}")
     start = whole(query.get("start", "0"), "start")
     crawl = view.connection.crawl
-    window = await HostTable(crawl).window(name, after, text)
+    window = await HostTable(crawl, view.connection.cold_hosts).window(name, after, text)
     rows = window.rows
     complete = not (window.after or after)
     in_order = order == usual and (name in _IN_ORDER or (name == "long" and complete))
@@ -103,7 +103,7 @@ async def host_page(view: View) -> Response:
     frontier, opened = view.connection.frontier, view.opened
     crawl = view.connection.crawl
     report = await host_report(frontier, crawl, host)
-    row = (await HostTable(crawl).rows([host]))[0]
+    row = (await HostTable(crawl, frontier.cold_hosts).rows([host]))[0]
     vitals = await AllVitals(crawl.engine, crawl.keys).of(await crawl.workers.alive())
     robots, robots_problem = await _robots(view, host)
     agent = opened.robots_agents.of(host)

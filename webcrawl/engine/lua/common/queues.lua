@@ -59,6 +59,7 @@ end
 local function put(P, host, entries, head)
   local conf, record = conf_of(P), record_of(P, host)
   local first, before = head or conf.newest_first, standing(P, record)
+  if not has_urls(record) then cold_hosts.wake(P, host) end
   if classes.have_queues(entries, conf.split) or not add_few(record, entries, first, conf.full) then
     push_to_lists(P, entries, first, record)
   end
@@ -280,6 +281,28 @@ local function leave_segment(P, name, now)
     redis.call('HDEL', P .. 'segments', name)
     redis.call('ZADD', P .. 'unused', now, name)
   end
+end
+
+-- Replaces the part of a bucket of cold records by parts of a segment, as in merge_seen.lua; returns whether it did. The bucket
+-- must be as the worker has read it, and the segment may not be about to be deleted.
+local function replace_cold(P, prefix, segment, fence, upper, descriptor, n_piece, piece_at)
+  local directory, key = prefix .. 'cold', prefix .. 'cold:' .. fence
+  local following = redis.call('ZRANGEBYSCORE', directory, '(' .. fence, '+inf', 'LIMIT', 0, 1)[1] or ''
+  if cold.descriptor(key) ~= descriptor or following ~= upper then return false end
+  if segment ~= '' then
+    local announced = tonumber(redis.call('ZSCORE', P .. 'unused', segment))
+    local in_use = redis.call('HEXISTS', P .. 'segments', segment) == 1
+    if announced and announced < 0 or not announced and not in_use then return false end
+    redis.call('HINCRBY', P .. 'segments', segment, n_piece)
+    redis.call('ZREM', P .. 'unused', segment)
+  end
+  for i = 1, n_piece do
+    local from, part, filter = piece_at(i)
+    redis.call('ZADD', directory, from, from)
+    if part ~= '' then redis.call('SET', prefix .. 'cold:' .. from, part .. string.rep(' ', cold.HEAD - #part) .. filter) end
+  end
+  if descriptor ~= '' then leave_segment(P, (part_of(descriptor)), now_ms()) end
+  return true
 end
 
 -- Drops a part.

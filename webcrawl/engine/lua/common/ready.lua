@@ -6,10 +6,11 @@ local DUE, NEW = 'due:', 'new:'
 
 local function is_listed(record, level) return bit.band(record.listed, bit.lshift(1, level)) ~= 0 end
 
--- Returns the level at which a host may be leased; nil if the host is leased or parked, or has no URLs in the engine. If its
--- next URLs are in the store, asks workers to read them.
+-- Returns the level at which a host may be leased; nil if the host is leased or parked, waits for its record in the store, or
+-- has no URLs in the engine. If its next URLs are in the store, asks workers to read them.
 local function level_at_hand(P, record)
   if not has_urls(record) or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
+  if cold_hosts.is_waking(P, record.host) then return end
   local level = best_level(P, record)
   local queue = queue_of(record.host, level)
   if not is_closed(P, record, level) or redis.call('EXISTS', P .. 'q:' .. queue) == 1 then return standing(P, record) end

@@ -24,7 +24,7 @@ import pyarrow
 import pyarrow.parquet
 from lxml import html
 
-from benchmarks.command import ROOT, command_line, scrapy, table, write_figures
+from benchmarks.command import ROOT, command_line, scrapy, size_of, table, write_figures
 from benchmarks.sites import available
 from webcrawl.documents.page import Page
 from webcrawl.results.exports.parts import exported_rows
@@ -130,7 +130,7 @@ def run(step: str, home: Path, *words: str) -> Step:
     print(f"{step}: {figures}", flush=True)
     if cost["exit_code"] or json.loads(figures)["unread"]:
         raise SystemExit(done.stderr)
-    size = sum(path.stat().st_size for path in (home / "index").rglob("*") if path.is_file())
+    size = size_of(home / "index")
     return Step(
         step, round(seconds, 1), round(cost["crawler_cpu"], 1), round(cost["crawler_peak"]), round(size / 1e6)
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import size_of
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -23,7 +24,6 @@ from benchmarks.frontier_bench import (
     batches,
     candidates,
     host_of,
-    size_of,
 )
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import Candidate

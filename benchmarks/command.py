@@ -85,6 +85,11 @@ def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.per
     return clock() - began
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def table(heads: str, rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table. Bars separate the heads; a colon after a head aligns its column to the right."""
     columns = [head.strip() for head in heads.split("|")]

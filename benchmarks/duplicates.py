@@ -7,9 +7,6 @@ compared with the present index for a sample: the texts that share a block with 
 
 from __future__ import annotations
 
-import argparse
-import json
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command import command_line, write_figures
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.sealed.merging import merge_runs, to_merge
@@ -29,24 +27,19 @@ _DISTANCE = 3
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options = command_line(__doc__, json=True)
     options.add_argument("--texts", type=float, default=100e6, help="texts, and as many payloads")
     options.add_argument("--lookups", type=int, default=20_000)
     options.add_argument("--checked", type=int, default=50, help="look-ups that are compared with all texts")
     options.add_argument(
         "--folder", type=Path, help="where to write; default: the folder for temporary files"
     )
-    options.add_argument("--json", type=Path, help="a file for the figures")
     chosen = options.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="duplicates-", dir=chosen.folder))
-    try:
-        figures = measured(folder, int(chosen.texts), chosen.lookups, chosen.checked)
-    finally:
-        shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="duplicates-", dir=chosen.folder) as folder:
+        figures = measured(Path(folder), int(chosen.texts), chosen.lookups, chosen.checked)
     for name, value in figures.items():
         print(f"{name:44} {value:,.3f}" if isinstance(value, float) else f"{name:44} {value:,}")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures, indent=1) + "\n")
+    write_figures(chosen.json, **figures)
 
 
 def measured(folder: Path, texts: int, lookups: int, checked: int) -> dict[str, float | int]:

@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.cold_seen import cold_seen
-from benchmarks.command import command_line, records_table, write_figures
+from benchmarks.command import command_line, records_table, size_of, write_figures
 from benchmarks.frontier_bench import (
     BATCH,
     SHARDS,
@@ -36,7 +36,6 @@ from benchmarks.frontier_bench import (
     finished,
     fresh_bench,
     host_of,
-    size_of,
 )
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Frontier, LeaseReport, level_of_priority

@@ -127,11 +127,6 @@ class Clock:
         return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
 
 
-def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def cpu_seconds(pid: int) -> float:
     """User and system time of another process."""
     return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command import size_of
 from benchmarks.frontier_bench import cpu_seconds
 from benchmarks.power_law_web import Reals
 from benchmarks.servers import wait_until
@@ -43,7 +44,7 @@ class SimulatedEngine:
 
     def disk(self) -> int:
         """Bytes of the files: append-only files of a single server, and the tails of long queues."""
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return size_of(self.folder)
 
     def cpu(self) -> tuple[Reals, Reals]:
         """Processor time of each primary, and of each replica."""

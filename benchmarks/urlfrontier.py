@@ -9,7 +9,6 @@ frontier with grpcio acknowledges single URLs faster. Processor times are those 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 import grpc
 
 from benchmarks.command import ROOT, command_line, scrapy
+from benchmarks.frontier_bench import cpu_seconds
 from tests.urlfrontier.client import Client, generated
 
 PUTS, GETS = 25_000, 10_000
@@ -28,17 +28,12 @@ _HOSTS, _BATCH = 1_000, 100
 _ECHO = [sys.executable, "-m", "benchmarks.urlfrontier", "--serve-echo"]
 
 
-def processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(name: str, server: int, bar: int, work: Callable[[], int]) -> bool:
     """Prints the speed of `work`, which returns the number of its URLs; returns whether it is below the bar."""
-    began, cost, served = time.perf_counter(), time.process_time(), processor_seconds(server)
+    began, cost, served = time.perf_counter(), time.process_time(), cpu_seconds(server)
     urls = work()
     speed = urls / (time.perf_counter() - began)
-    costs = [1e6 * used / urls for used in (time.process_time() - cost, processor_seconds(server) - served)]
+    costs = [1e6 * used / urls for used in (time.process_time() - cost, cpu_seconds(server) - served)]
     target = f"  bar {bar:,}" if bar else ""
     print(
         f"{name:<14}{speed:>9,.0f} URLs/s  client {costs[0]:.0f} us, server {costs[1]:.0f} us{target}",

@@ -10,7 +10,7 @@ from redis import Redis
 
 from tests.crawls import Crawl
 from tests.dashboard.engine import in_engine
-from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, narrow, until_shown
+from tests.dashboard.site import CLOSED, CrawledSite, Dashboard, until_shown
 from tests.web import LocalWeb, Reply
 from webcrawl.frontier import Candidate
 from webcrawl.frontier.crawl import CrawlRun, Runs, note_end
@@ -26,9 +26,7 @@ def figure(page: Any, name: str) -> str:
     return str(page.locator(f"dl.figures div:has(dt:text-is('{name}')) dd").first.inner_text())
 
 
-def test_a_finished_crawl_and_what_it_says(
-    site: CrawledSite, open_page: OpenPage, check_accessible: Check
-) -> None:
+def test_a_finished_crawl_and_what_it_says(site: CrawledSite, open_page: OpenPage) -> None:
     page = open_page("/")
     assert page.title() == "Crawls · webcrawl"
     assert page.locator("article .badge").first.inner_text() == "finished"
@@ -56,7 +54,6 @@ def test_a_finished_crawl_and_what_it_says(
     page.get_by_text("Plots of the crawl").click()
     # it may have been too short for plots
     page.locator(".plot canvas, p:text('Nothing to plot')").locator("visible=true").first.wait_for()
-    check_accessible(page)
     missing = open_page("/crawls/narrow")
     assert "there is no crawl 'narrow'" in missing.locator("main").inner_text()
     assert missing.get_by_role("link").all_inner_texts()[1:] == [
@@ -81,15 +78,6 @@ def test_a_killed_crawl_does_not_tell_how_its_earlier_run_ended(
     end = open_page("/crawls/killed").get_by_role("region", name="End").inner_text()
     assert "Its workers ended without a word" in end and "1 URL is left." in end
     assert "The same command continues it." in end
-
-
-def test_pages_fit_a_narrow_screen_and_the_dark(
-    site: CrawledSite, open_page: OpenPage, check_accessible: Check
-) -> None:
-    for path in ("/", "/crawls/broad"):
-        page = open_page(path)
-        narrow(page)
-        check_accessible(page)
 
 
 def test_a_page_is_used_by_keyboard(open_page: OpenPage) -> None:

@@ -61,7 +61,6 @@ def test_jobs_show_their_past_and_obey(
     card = page.locator("article", has=page.get_by_role("heading", name="morning"))
     assert "0 6 * * *" in card.inner_text() and "Europe/Paris" in card.inner_text()
     assert card.locator(".strip a").count() == 2
-    check_accessible(page)
 
     def job() -> Job:
         return store.job("morning")
@@ -97,10 +96,8 @@ def test_jobs_show_their_past_and_obey(
     narrow(page)
     page.locator("tbody tr").nth(2).wait_for()
     assert page.locator("tbody tr").count() == 3 and ATTACK in page.locator("tbody").inner_text()
-    check_accessible(page)
     store.set_state("morning", JobState.ON, NOW)
     page.get_by_role("button", name="Pause").wait_for()
     page.locator("#iteration-1").get_by_role("link", name="3", exact=True).click()
     assert HOSTILE_URL in page.locator("tbody th").inner_text()
-    check_accessible(page)
     store.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dashboard.site import ATTACK, CrawledSite, Dashboard, narrow, until_shown
+from tests.dashboard.site import ATTACK, CrawledSite, Dashboard, until_shown
 from tests.dashboard.test_access import ask
 
 OpenPage = Callable[..., Any]
@@ -26,14 +26,13 @@ def log(site: CrawledSite) -> Path:
 
 
 def test_the_log_of_a_worker_is_shown_by_level_and_text(
-    open_page: OpenPage, check_accessible: Callable[[Any], None], site: CrawledSite, log: Path
+    open_page: OpenPage, site: CrawledSite, log: Path
 ) -> None:
     page = open_page("/crawls/broad/log")
     lines = page.get_by_role("region", name="Lines of the log")
     shown = lines.inner_text()
     assert "Closing spider (finished)" in shown, "what the worker has written"
     assert ATTACK in shown and "secret" not in shown
-    check_accessible(page)
     page.get_by_label("Level").select_option("warning and above")
     with page.expect_navigation():
         page.get_by_role("button", name="Show").click()
@@ -47,8 +46,6 @@ def test_the_log_of_a_worker_is_shown_by_level_and_text(
     with page.expect_navigation():
         page.get_by_role("button", name="Show").click()
     assert lines.locator("tbody tr").count() == 1
-    narrow(page)
-    check_accessible(page)
 
 
 def test_a_file_is_downloaded_without_passwords(site: CrawledSite, log: Path) -> None:

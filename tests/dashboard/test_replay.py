@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.crawls import Crawl
-from tests.dashboard.site import CrawledSite, Dashboard, narrow
+from tests.dashboard.site import CrawledSite, Dashboard
 from tests.web import LocalWeb, Reply
 
 OpenPage = Callable[..., Any]
@@ -171,9 +171,7 @@ def test_a_hostile_page_neither_runs_nor_connects_nor_reads_the_dashboard(
     assert len(replayed.web.log()) == before
 
 
-def test_what_a_page_loads_is_listed(
-    open_replayed: Callable[[str], Any], replayed: CrawledSite, check_accessible: Callable[[Any], None]
-) -> None:
+def test_what_a_page_loads_is_listed(open_replayed: Callable[[str], Any], replayed: CrawledSite) -> None:
     page = open_replayed(archive_of(replayed, "/"))
     page.get_by_role("link", name="What it loads").first.click()
     rows = page.get_by_role("region", name="Table of resources").locator("tbody tr")
@@ -183,9 +181,6 @@ def test_what_a_page_loads_is_listed(
         any(name in row for row in shown) for name in ("style.css", "more.css", "pixel.png", "back.png")
     ] == [True] * 4
     assert "style.css" in page.locator("main").inner_text()
-    check_accessible(page)
-    narrow(page)
-    check_accessible(page)
 
 
 def test_a_page_without_a_token_shows_no_archive(replayed: CrawledSite) -> None:

@@ -244,7 +244,12 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    "point", ["before list", "after list", "before drop", "before blocks", "after blocks"]
+    "point",
+    [
+        *("before blocks", "before list", "after list"),
+        # as before the list, and as after it
+        *(pytest.param(point, marks=pytest.mark.slow) for point in ("after blocks", "before drop")),
+    ],
 )
 async def test_a_kill_loses_no_text(
     engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path, point: str

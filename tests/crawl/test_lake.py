@@ -39,6 +39,7 @@ def test_each_run_leaves_a_snapshot_of_pages_texts_and_links(
     settings: dict[str, Any] = {"LAKE": "iceberg", "TEXT": "parquet", "LINKS": True}
     result = crawl([web.url(SITE)], DEPTH_LIMIT=1, **settings)
     assert result.returncode == 0, result.stderr
+    assert "statistics missing" not in result.stdout + result.stderr
     assert counts(result.data_dir) == {"pages": [2], "texts": [2], "links": [2]}
     printed = HERE.scrapy("export", "--format", "iceberg", "-s", f"DATA_DIR={result.data_dir}")
     assert [line.partition(":")[0] for line in printed.splitlines()] == ["texts", "links", "pages"]

@@ -189,6 +189,17 @@ async def test_invalid_manifests_are_refused(copy: Copy, change: dict[str, Any],
         await copy.load()
 
 
+@pytest.mark.parametrize("lost", ["crawl", "shard-00000", "shard-00003"])
+async def test_a_manifest_without_a_file_of_the_crawl_is_refused(copy: Copy, lost: str) -> None:
+    await copy.save()
+    await copy.copy.add([page(URLS[0])])
+    files = json.loads((copy.folder / "manifest.json").read_text())["files"]
+    copy.change_manifest(files=[file for file in files if not file["name"].startswith(lost)])
+    with pytest.raises(StoreError, match=f"is damaged: it names no file {lost}"):
+        await copy.load(force=True)
+    assert (await copy.copy.counts()).queued == 1, "the crawl that there was"
+
+
 @pytest.mark.parametrize(
     ("frames", "message"),
     [

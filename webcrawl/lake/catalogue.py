@@ -6,6 +6,7 @@ has replaced it, so two processes cannot lose each other's snapshots.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -29,7 +30,14 @@ _PURPOSE = "tables of Iceberg"
 def pyiceberg() -> ModuleType:
     """Returns pyiceberg with its SQL catalogue and the reader of Parquet loaded; raises LibraryMissing."""
     modules = ("pyiceberg", "pyiceberg.catalog.sql", "pyiceberg.exceptions", "pyiceberg.io.pyarrow")
-    return optional(_PURPOSE, "pyiceberg", _EXTRA, *modules)
+    library = optional(_PURPOSE, "pyiceberg", _EXTRA, *modules)
+    logging.getLogger("pyiceberg.io.pyarrow").addFilter(_is_worth_a_line)
+    return library
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Whether a record is more than the remark on each column of texts that has no statistics, on purpose."""
+    return not str(record.msg).startswith("PyArrow statistics missing")
 
 
 def pyarrow() -> ModuleType:

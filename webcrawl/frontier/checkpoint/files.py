@@ -68,6 +68,12 @@ class Manifest:
     def encoded(self) -> bytes:
         return json.dumps(asdict(self), indent=2).encode() + b"\n"
 
+    def lacking(self) -> str:
+        """Returns the begin of the name of a file that a checkpoint has and this one lacks, or ""."""
+        names = {file.name.rpartition("-")[0] for file in self.files}
+        wanted = ("crawl", *(f"shard-{shard:05}" for shard in range(min(self.shards, len(names)))))
+        return next((name for name in wanted if name not in names), "")
+
     @classmethod
     def decoded(cls, raw: bytes, uri: str) -> Self:
         try:
@@ -82,6 +88,8 @@ class Manifest:
             )
             if not (isinstance(decoded.crawl, str) and isinstance(decoded.unit, str)):
                 raise TypeError("crawl and unit must be text")
+            if lacking := decoded.lacking():
+                raise ValueError(f"it names no file {lacking}")
             return decoded
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreError(f"{MANIFEST} at {uri} is damaged: {error}") from error

@@ -15,6 +15,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,9 @@ async def _add_all(crawl: SimulatedCrawl) -> float:
         await crawl.set_clock()
         for plan in await crawl.tails.plan(shards) if number % SPILL_EVERY == 0 else ():
             await crawl.tails.carry_out(plan)
-        sent = asyncio.create_task(crawl.frontier.add(candidates))
+        # again after a pause of the server, as a crawl does, for which a busy disk is enough
+        add = partial(crawl.frontier.add, candidates)
+        sent = asyncio.create_task(crawl.at.engine.retry_until_available(add))
         await asyncio.sleep(0)
     await sent
     return time.perf_counter() - began

@@ -83,6 +83,8 @@ class Budgets:
 
         That is the text that the engine has; empty if no owner is over its budget.
         """
+        if not self._known and not self._entries:
+            return ""
         for owner in owners(host):
             spending, entry = self._known.get(owner, Spending()), self._entries.get(owner)
             if entry:

@@ -35,7 +35,8 @@ end
 local function too_deep(entry, deepest) return deepest and cmsgpack.unpack(string.sub(entry, 5))[2] > deepest end
 
 local limited = redis.call('EXISTS', P .. 'limits') == 1
-local verdicts, parts, queued, last, credited = {}, {}, 0, 0, conf_of(P).credit
+local verdicts, parts, last, credited = {}, {}, 0, conf_of(P).credit
+local hosts, owners_over, entries = {}, {}, {} -- of hosts with new URLs
 for i = 1, n_host do
   local host, urls, rise, over = host_at(i)
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
@@ -51,13 +52,20 @@ for i = 1, n_host do
   end
   last = last + urls
   if #fresh > 0 then
-    local record = over ~= '' and record_of(P, host)
-    if record and not has_urls(record) then set_over_budget(P, record, over) end
-    enqueue(P, H, host, fresh, false, now)
-    queued = queued + #fresh
+    local n = #hosts + 1
+    hosts[n], owners_over[n], entries[n] = host, over, fresh
   end
 end
 
+local queued = 0
+together.begin(P, hosts)
+for n, host in ipairs(hosts) do
+  local record = owners_over[n] ~= '' and record_of(P, host)
+  if record and not has_urls(record) then set_over_budget(P, record, owners_over[n]) end
+  enqueue(P, H, host, entries[n], false, now)
+  queued = queued + #entries[n]
+end
+together.write(P)
 if queued > 0 then
   redis.call('HINCRBY', N, 'queued', queued)
   redis.call('HINCRBY', N, 'added', queued)

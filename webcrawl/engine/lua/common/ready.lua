@@ -9,7 +9,10 @@ local function is_listed(record, level) return bit.band(record.listed, bit.lshif
 -- Returns the level at which a host may be leased; nil if the host is leased or parked, waits for its record in the store, or
 -- has no URLs in the engine. If its next URLs are in the store, asks workers to read them.
 local function level_at_hand(P, record)
-  if not has_urls(record) or redis.call('ZSCORE', P .. 'leases', record.host) or is_parked(P, record.host) then return end
+  if not has_urls(record) then return end
+  local is_leased = record.is_leased
+  if is_leased == nil then is_leased = redis.call('ZSCORE', P .. 'leases', record.host) end
+  if is_leased or is_parked(P, record.host) then return end
   if cold_hosts.is_waking(P, record.host) then return end
   local level = best_level(P, record)
   local queue = queue_of(record.host, level)
@@ -20,7 +23,7 @@ end
 local function put_at_end(P, level, record, answered)
   record.listed = bit.bor(record.listed, bit.lshift(1, level))
   save_record(P, record)
-  redis.call('RPUSH', P .. (answered and DUE or NEW) .. level, record.name)
+  together.put_at_end(P .. (answered and DUE or NEW) .. level, record.name)
 end
 
 -- Moves hosts that have become due to the end of their lists, at most a thousand in a call.

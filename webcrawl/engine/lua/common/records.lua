@@ -41,6 +41,39 @@ local function record_of(P, host, stored)
   return record
 end
 
+-- Reads and writes the records of many hosts together, for a script that changes no lease. Between `begin` and `write`, changed
+-- records and new names at the ends of lists are kept here: name -> bytes, and key -> names.
+local together = {}
+function together.begin(P, hosts)
+  together.changed, together.ends = {}, {}
+  if #hosts < 2 then return end
+  local names = {}
+  for i, host in ipairs(hosts) do names[i] = name_of(host) end
+  local stored, leases = redis.call('HMGET', P .. 'queued', unpack(names)), redis.call('ZMSCORE', P .. 'leases', unpack(hosts))
+  for i, host in ipairs(hosts) do record_of(P, host, stored[i]).is_leased = leases[i] and true or false end
+end
+function together.save(P, name, bytes)
+  if together.changed then together.changed[name] = bytes
+  elseif bytes then redis.call('HSET', P .. 'queued', name, bytes)
+  else redis.call('HDEL', P .. 'queued', name) end
+end
+function together.put_at_end(key, name)
+  if not together.ends then return redis.call('RPUSH', key, name) end
+  local names = together.ends[key] or {}
+  together.ends[key], names[#names + 1] = names, name
+end
+function together.write(P)
+  local flat, changed, ends = {}, together.changed, together.ends
+  together.changed, together.ends = nil, nil
+  for name, bytes in pairs(changed) do
+    if bytes then flat[#flat + 1], flat[#flat + 2] = name, bytes else together.save(P, name, bytes) end
+  end
+  for from = 1, #flat, 2000 do redis.call('HSET', P .. 'queued', unpack(flat, from, math.min(from + 1999, #flat))) end
+  for key, names in pairs(ends) do
+    for from = 1, #names, 1000 do redis.call('RPUSH', key, unpack(names, from, math.min(from + 999, #names))) end
+  end
+end
+
 -- Writes a record that has changed.
 local function save_record(P, record)
   local bytes = false
@@ -51,8 +84,7 @@ local function save_record(P, record)
     if record.others > 0 then bytes = bytes .. struct.pack('<I4', record.others) end
   end
   if bytes == record.stored then return end
-  if bytes then redis.call('HSET', P .. 'queued', record.name, bytes)
-  else redis.call('HDEL', P .. 'queued', record.name) end
+  together.save(P, record.name, bytes)
   record.stored = bytes
 end
 

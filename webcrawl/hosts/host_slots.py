@@ -217,6 +217,9 @@ class Gate(Protocol):
     def leave(self) -> None:
         """Withdraws a request that is not sent."""
 
+    def is_open(self) -> bool:
+        """Whether the request may be sent now that it has its connection; otherwise it enters again."""
+
 
 async def until_due(host: str, slot: HostSlot, ending: asyncio.Event) -> None:
     """Waits for the host's turn; raises LeaseLost, Abandoned."""

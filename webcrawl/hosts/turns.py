@@ -210,10 +210,10 @@ class Turns:
             except BaseException:
                 _leave(gates)
                 raise
-            now = time.monotonic()
-            if slot.is_open(now) and slot.turn.may_start(now) and not ending.is_set():
+            now, is_open = time.monotonic(), all(gate.is_open() for gate in gates)
+            if slot.is_open(now) and slot.turn.may_start(now) and is_open and not ending.is_set():
                 return now, held
-            # another request has failed meanwhile, or the lease was lost
+            # another request has failed meanwhile, the lease was lost, or a gate has closed
             self._connections.give(held)
             _leave(gates)
 

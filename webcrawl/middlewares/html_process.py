@@ -41,7 +41,9 @@ class HtmlProcessMiddleware(SessionComponent):
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         answer = answer_of(response)
-        if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400 or is_robots(request):
+        if is_robots(request):  # which says nothing about the pages of its host
+            return response
+        if length_of(answer) < LEAST_BYTES or 300 <= answer.status < 400:
             if host := _host_of(request):
                 self._outlines.hosts.note(host)
             return response

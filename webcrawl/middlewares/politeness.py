@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
@@ -15,7 +15,13 @@ from scrapy.http import Response
 
 from webcrawl.crawler.access import ROBOTS, host_of, is_question, is_robots, tasks_of
 from webcrawl.crawler.components import Pacer
-from webcrawl.crawler.download.further_turns import SLOT, AddressGate, BorrowedTurn, DownloadSlots
+from webcrawl.crawler.download.further_turns import (
+    SLOT,
+    AddressGate,
+    BorrowedTurn,
+    DownloadSlots,
+    ReadingGate,
+)
 from webcrawl.crawler.download.proxies import is_proxied
 from webcrawl.crawler.errors import (
     KeptConnectionClosed,
@@ -71,9 +77,6 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         if not self._reader_queue.has_room(host) and tasks.leased(request) is not None:
             self._costs.of(host).waits += 1
             await self._room(host)
-        known = None if self._outlines is None else self._outlines.hosts
-        if known and not known.has_room(host) and tasks.leased(request) is not None:
-            await self._unless_it_ends(known.room(host))
         try:
             if SLOT in request.meta:
                 await self._slots.take(request, during_shutdown=own)
@@ -109,7 +112,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
             if not tasks_of(self._crawler).lease_holds(request):
                 raise LeaseLost(f"the lease of {host} has ended")
             borrowed = self._borrow(request, host)
-            gates = [gate for gate in (borrowed, address) if gate]
+            gates = [gate for gate in (self._reading_gate(request, host), borrowed, address) if gate]
             try:
                 turn = await self._turns.take(host, during_shutdown=during_shutdown, gates=gates)
             except LeaseLost:
@@ -150,15 +153,11 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         finally:
             ending.cancel()
 
-    async def _unless_it_ends(self, room: Coroutine[None, None, None]) -> None:
-        """Waits for room, or until the crawl ends."""
-        waits = [asyncio.ensure_future(room), asyncio.ensure_future(self._turns.ending.wait())]
-        try:
-            with self._turns.aside(), self._turns.unread_page():
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+    def _reading_gate(self, request: Request, host: str) -> ReadingGate | None:
+        """Returns the gate of a request for a page; None for other requests."""
+        if self._outlines is None or tasks_of(self._crawler).leased(request) is None:
+            return None
+        return ReadingGate(self._turns, self._outlines.hosts, host)
 
     async def take_another_turn(self, request: Request) -> None:
         if request in self._taken:
@@ -170,7 +169,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         return taken[1].started if taken else None
 
     def _check(self, host: str, turn: HostTurn, borrowed: BorrowedTurn | None) -> None:
-        if not self._turns.holds(turn) or (borrowed and not borrowed.holds):
+        if not self._turns.holds(turn) or (borrowed and not borrowed.is_open()):
             raise Postponed(f"the lease of {host} was lost while a request to it was under way")
         if (seconds := turn.block.until - time.monotonic()) > 0:
             raise PutOff(f"{host} must be left alone, as another request has shown", seconds)

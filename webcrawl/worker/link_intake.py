@@ -55,6 +55,8 @@ class LinkIntake:
         """The task that calls `send`; None before it was started."""
         self.turn = DutyCycle(_LINKS_SHARE).turn
         """Held by the page that adds a batch of many links."""
+        self._looking = asyncio.Lock()
+        """Held by the page that looks for room; hundreds of pages that look every moment would take long."""
         self.sent = 0
         """Number of discovered URLs that the engine has."""
         self.sent_at = time.monotonic()
@@ -124,8 +126,9 @@ class LinkIntake:
         A crawl that ends, when `ending` is set, waits for its pages. The batches of these pages then wait only while
         the engine takes URLs, and let other tasks run in between.
         """
-        if not ending.is_set():
-            await self.room()
+        async with self._looking:
+            if not ending.is_set():
+                await self.room()
         if ending.is_set():
             await self.room(_ENDING_PATIENCE)
             await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from scrapy import Request
 
 from webcrawl.crawler.errors import PutOff, RobotsUnreachable
+from webcrawl.documents.html.outline_process import KnownHosts
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import LongWait
 from webcrawl.frontier.borrowed_turns import BorrowedTurns
@@ -55,6 +56,10 @@ class AddressGate:
         """Withdraws the request."""
         self.addresses.leave(self.request)
 
+    def is_open(self) -> bool:
+        """The address has its own turn; see `sending`."""
+        return True
+
     @asynccontextmanager
     async def sending(self, turn: HostTurn, host: str, address: str | None) -> AsyncIterator[None]:
         """Waits on an open connection for the turn of its address; the request is written within the context.
@@ -68,6 +73,37 @@ class AddressGate:
                 raise PutOff(error, error.seconds) from error
             yield
             self.addresses.written(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingGate:
+    """The gate of a request for a page while many pages wait to be read, whose hosts it need not wait for."""
+
+    turns: Turns
+    known: KnownHosts
+    host: str
+
+    async def enter(self, ending: asyncio.Event) -> None:
+        """Waits until the host may be asked for a page."""
+        if self.is_open():
+            return
+        waits = [
+            asyncio.ensure_future(self.known.room(self.host)),
+            asyncio.ensure_future(ending.wait()),
+        ]
+        try:
+            with self.turns.unread_page():
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def leave(self) -> None:
+        """There is nothing to withdraw."""
+
+    def is_open(self) -> bool:
+        """Whether the host may still be asked: hundreds of requests may have waited for a connection since `enter`."""
+        return self.known.has_room(self.host)
 
 
 class DownloadSlots:
@@ -150,8 +186,7 @@ class BorrowedTurn:
             longest = min(request.meta.get("download_timeout", usual), _TO_ANSWER * self._lease_seconds)
             request.meta["download_timeout"] = longest
 
-    @property
-    def holds(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the request may still be sent."""
         return self._taken_at is None or time.monotonic() <= self._taken_at + _TO_SEND * self._lease_seconds
 

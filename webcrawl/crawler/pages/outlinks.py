@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -169,8 +169,12 @@ class Outlinks:
             return
         worker, host = tasks_of(self._crawler).worker, split(normalize(source.url))[0]
         self._session.costs.of(host).waits += len(links) > _MANY
-        aside = self._session.readers.aside(document) if document is not None else nullcontext()
-        with worker.hosts.adding_links(host), aside:
+        with ExitStack() as waits:
+            waits.enter_context(worker.hosts.adding_links(host))
+            if document is not None:
+                waits.enter_context(self._session.readers.aside(document))
+                if self._session.outlines is not None:
+                    waits.enter_context(self._session.outlines.hosts.reading(host, len(document)))
             for start in range(0, len(links), _BATCH):
                 async with worker.intake.turn_to_add(self._session.turns.ending):
                     batch = links[start : start + _BATCH]

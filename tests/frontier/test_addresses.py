@@ -117,7 +117,7 @@ ACTIONS = st.sampled_from(("pass", "send", "send", "late", "lose", "release", "e
 STEPS = st.lists(st.tuples(st.integers(0, 2), ACTIONS, st.integers(0, 1200)), max_size=60)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(delay=st.sampled_from((0.0, 0.05, 0.1, 3.0)), connections=st.integers(0, 3), steps=STEPS)
 def test_no_request_is_too_early_and_never_too_many_are_under_way(
     redis_url: str, delay: float, connections: int, steps: list[tuple[int, str, int]]

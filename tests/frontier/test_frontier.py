@@ -300,7 +300,7 @@ async def test_simultaneous_retries_come_back_in_order(frontier: Frontier) -> No
     assert [url.path for url in (await lease_one(frontier, 25)).urls] == [f"/{n}" for n in range(25)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=60), st.integers(1, 20))
 def test_the_recent_cache_reports_no_unknown_fingerprint(fingerprints: list[int], capacity: int) -> None:
     cache, known = RecentCache(capacity), set()

@@ -261,7 +261,7 @@ def test_a_message_is_read_as_it_was_written(
         st.binary(max_size=30),
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_message_is_read_or_refused_with_a_reason(message: dict[bytes, bytes]) -> None:
     try:
         assert LiveRequest.from_message(message).urls

@@ -71,7 +71,7 @@ def test_binomial_noise_is_no_surge() -> None:
         assert [surge for surge in found if surge] == [], share
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_mean_and_variance_are_those_of_the_shares(shares: list[float]) -> None:
     """The first ten windows have equal weights; later ones keep mean and variance within their bounds."""
@@ -87,7 +87,7 @@ def test_mean_and_variance_are_those_of_the_shares(shares: list[float]) -> None:
     assert -1e-9 <= past.variance <= 0.25 + 1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 60),
     st.lists(st.integers(-5, 5), min_size=LEARNED, max_size=30),

@@ -132,7 +132,7 @@ def folder_of(parent: Path, name: str) -> Path:
     return parent / name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, 30).flatmap(
         lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))
@@ -154,7 +154,7 @@ def test_components_are_what_pairs_connect(graph: tuple[int, list[tuple[int, int
     assert components(size, pairs).tolist() == [min(group) for group in groups]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 11)] * 2).filter(lambda pair: pair[0] < pair[1]), unique=True))
 def test_each_document_of_a_star_is_similar_to_its_representative(pairs: list[tuple[int, int]]) -> None:
     representatives = stars(pairs)

@@ -384,4 +384,4 @@ class ImpoliteCrawler(RuleBasedStateMachine):
 
 
 TestImpoliteCrawler = ImpoliteCrawler.TestCase
-TestImpoliteCrawler.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestImpoliteCrawler.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

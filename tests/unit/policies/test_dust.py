@@ -239,10 +239,10 @@ class Sites(RuleBasedStateMachine):
 
 
 TestSites = Sites.TestCase
-TestSites.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestSites.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.text("abc/?&=12.", max_size=12), st.sampled_from(["a", "b", ""])), max_size=200))
 def test_any_urls_are_taken_and_rewritten_once(pages: list[tuple[str, str]]) -> None:
     dust = after(*(("/" + path, text) for path, text in pages))

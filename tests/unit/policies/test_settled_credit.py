@@ -25,7 +25,7 @@ def importance_of(web: list[list[int]]) -> list[float]:
     return settled(first, np.array([one for links in web for one in links], np.int32)).tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(webs())
 def test_it_is_pagerank_times_pages_without_the_part_that_all_get(web: list[list[int]]) -> None:
     graph = networkx.DiGraph()

@@ -12,7 +12,7 @@ from webcrawl.policies.shard_shares import BUSY_BYTES, ShardLoad, next_move, sha
 
 LOADS = st.lists(st.floats(0, 0.2), min_size=1, max_size=80)
 NAMES = st.sets(st.integers(0, 30).map("w{}".format), min_size=1, max_size=14)
-STEADY = settings(max_examples=100, deadline=None)
+STEADY = settings(max_examples=50, deadline=None)
 
 
 def _sums(owners: dict[int, str], workers: set[str], loads: list[float]) -> dict[str, float]:

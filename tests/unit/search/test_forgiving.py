@@ -124,13 +124,13 @@ def distance(one: str, other: str) -> int:
     return best[len(one), len(other)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(word=WORDS, others=st.lists(WORDS, max_size=5))
 def test_edits_are_those_of_the_definition(word: str, others: list[str]) -> None:
     assert edits(word, others).tolist() == [distance(word, other) for other in others]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     words=st.lists(st.text("abcde", min_size=4, max_size=9), unique=True),
     word=st.text("abcde", min_size=4, max_size=9),

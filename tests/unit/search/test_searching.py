@@ -238,7 +238,7 @@ PARTS = [
 SIGNS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(words=st.one_of(SIGNS, st.text(max_size=40)))
 def test_no_words_make_a_search_fail(search: Search, words: str) -> None:
     try:

@@ -72,7 +72,7 @@ def outcome(join: Callable[..., str | None], *arguments: str) -> str | None:
 
 
 @given(st.sampled_from(BASES), st.lists(PIECES, max_size=6).map("".join))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_base_resolves_as_the_url_parser_does(url: str, address: str) -> None:
     assert outcome(Base(url).resolve, address) == outcome(resolve, address, url)
 

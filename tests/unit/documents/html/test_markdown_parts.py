@@ -35,7 +35,7 @@ def contents(draw: st.DrawFn) -> list[str]:
 BESIDE = st.lists(st.sampled_from(["Home", *REPEATED]), max_size=4)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(contents(), BESIDE, BESIDE)
 def test_lines_that_are_repeated_do_not_lead_astray(
     main: list[str], before: list[str], after: list[str]

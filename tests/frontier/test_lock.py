@@ -58,10 +58,12 @@ async def test_of_many_claims_one_succeeds(engine: Engine) -> None:
 
 
 async def test_a_held_lock_is_renewed_and_released(engine: Engine, valkey: Redis) -> None:
-    first, second = lock_of(engine, "first", 1.0), lock_of(engine, "second", 1.0)
-    async with first.held() as is_mine:
+    first, second = lock_of(engine, "first", 4.0), lock_of(engine, "second", 4.0)
+    async with first.held() as is_mine, asyncio.timeout(60):
         assert is_mine
-        await asyncio.sleep(1.5)
+        valkey.persist(first.key)
+        while valkey.pttl(first.key) < 0:  # until it is renewed
+            await asyncio.sleep(0.01)
         async with second.held() as is_others:
             assert not is_others
         assert valkey.get(first.key) == b"first"

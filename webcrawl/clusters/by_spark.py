@@ -1,7 +1,7 @@
 """Clusters of similar texts by Apache Spark, for more texts than one machine takes.
 
 The steps are those of `webcrawl.clusters.clustering`, with the same functions, so the table is the same. Joins and
-windows are Spark's SQL. Signatures, bands, similarities and stars are functions of this package, which executors run
+windows are Spark's SQL. Sketches, bands, similarities and stars are functions of this package, which executors run
 over Arrow: they need Python with this package and the extra `clusters`.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from webcrawl.clusters.clustering import Clustered, check_texts, cluster_rows, stars
-from webcrawl.clusters.minhash import BANDS, bands, rensa, signatures, similarities
-from webcrawl.clusters.workspace import NEIGHBOURS, signature_matrix
+from webcrawl.clusters.clustering import Clustered, check_texts, cluster_rows, representatives
+from webcrawl.clusters.minhash import BANDS, bands, rensa, signatures, similarities, sketches
+from webcrawl.clusters.workspace import NEIGHBOURS, Component, sketch_matrix
 from webcrawl.config.memory import usual_memory
 from webcrawl.graph.spark.measures import component_labels
 from webcrawl.graph.spark.session import is_local, pyspark, spark_session
@@ -33,9 +33,9 @@ _READINGS = """
         coalesce(unix_micros(read_at), 0) AS read_at, file, row, text
     FROM {stored} WHERE text IS NOT NULL
 """
-_SIGNED = "url STRING, crawl STRING, fetched_at LONG, read_at LONG, file STRING, row LONG, signature BINARY"
+_SIGNED = "url STRING, crawl STRING, fetched_at LONG, read_at LONG, file STRING, row LONG, hashes BINARY, sketch BINARY"
 _LAST = """
-    SELECT url, crawl, fetched_at, signature FROM (
+    SELECT url, crawl, fetched_at, hashes, sketch FROM (
         SELECT *, row_number() OVER (
             PARTITION BY url, crawl ORDER BY fetched_at DESC, read_at DESC, file DESC, row DESC
         ) AS age FROM {readings}
@@ -52,11 +52,17 @@ _PAIRS = f"""
     ) WHERE first < second
 """
 _COMPARED = """
-    SELECT first, second, a.signature AS a, b.signature AS b FROM {pairs} AS pairs
+    SELECT first, second, a.sketch AS a, b.sketch AS b FROM {pairs} AS pairs
     JOIN {documents} AS a ON a.document = first JOIN {documents} AS b ON b.document = second
 """
 _PAIR = "first LONG, second LONG, similarity DOUBLE"
-_BY_COMPONENT = "SELECT label, similar.* FROM {similar} AS similar JOIN {labels} AS labels ON id = first"
+_PAIRS_BY_COMPONENT = (
+    "SELECT label, similar.* FROM {similar} AS similar JOIN {labels} AS labels ON id = first"
+)
+_DOCUMENTS_BY_COMPONENT = """
+    SELECT label AS component, document, sketch FROM {labels} AS labels JOIN {documents} AS documents ON document = id
+    WHERE label IN (SELECT label FROM {labels} GROUP BY label HAVING count(*) > 1)
+"""
 _CLUSTERS = """
     WITH labelled AS (
         SELECT documents.*, coalesce(representative, document) AS label
@@ -103,7 +109,7 @@ def write_clusters_by_spark(
         space = SparkTables(session, folder.absolute().as_uri())
         documents = _documents(space, [hadoop_uri(file.name) for file in files], crawl)
         similar = _similar(space, documents, least)
-        representatives = _representatives(space, documents, similar)
+        representatives = _representatives(space, documents, similar, least)
         clusters = space.sql(_CLUSTERS, documents=documents, stars=representatives)
         written = space.published(clusters.mapInArrow(_rows, _FIELDS), stem)
         figures = Clustered(*space.sql(_FIGURES, written=written).first())
@@ -118,7 +124,7 @@ def write_clusters_by_spark(
 
 
 def _documents(space: SparkTables, addresses: list[str], crawl: str | None) -> Table:
-    """Returns the last reading of each page of a crawl: document (its number), url, crawl and signature."""
+    """Returns the last reading of each page of a crawl: document (its number), url, crawl, hashes and sketch."""
     column = pyspark().sql.functions.col
     stored = space.session.read.schema(_TEXTS).parquet(*addresses)
     place = column("_metadata.file_path").alias("file"), column("_metadata.row_index").alias("row")
@@ -132,19 +138,21 @@ def _documents(space: SparkTables, addresses: list[str], crawl: str | None) -> T
 
 def _similar(space: SparkTables, documents: Table, least: float) -> Table:
     """Returns the pairs of documents whose similarity is `least` or more: first, second and similarity."""
-    hashes = documents.select("document", "signature").mapInArrow(_banded, "hash LONG, document LONG")
+    hashes = documents.select("document", "hashes").mapInArrow(_banded, "hash LONG, document LONG")
     pairs = space.written(space.sql(_PAIRS, bands=hashes), "pairs")
     compared = space.sql(_COMPARED, pairs=pairs, documents=documents)
     return space.written(compared.mapInArrow(partial(_compared, least), _PAIR), "similar")
 
 
-def _representatives(space: SparkTables, documents: Table, similar: Table) -> Table:
+def _representatives(space: SparkTables, documents: Table, similar: Table, least: float) -> Table:
     """Returns the representative of each document that is similar to another one."""
     vertices = space.sql("SELECT document AS id FROM {documents}", documents=documents)
     edges = space.sql("SELECT first AS source, second AS target FROM {similar}", similar=similar)
     labels = component_labels(space, vertices, edges, "similar")
-    components = space.sql(_BY_COMPONENT, similar=similar, labels=labels).groupBy("label")
-    return space.written(components.applyInArrow(_split, "document LONG, representative LONG"), "stars")
+    pairs = space.sql(_PAIRS_BY_COMPONENT, similar=similar, labels=labels).groupBy("label")
+    members = space.sql(_DOCUMENTS_BY_COMPONENT, documents=documents, labels=labels).groupBy("component")
+    split = pairs.cogroup(members).applyInArrow(partial(_split, least), "document LONG, representative LONG")
+    return space.written(split, "stars")
 
 
 Batches = Iterator[Any]
@@ -162,35 +170,37 @@ def _batch(**columns: Any) -> Any:
 
 
 def _signed(batches: Batches) -> Batches:
-    """Replaces the texts of readings, in the last column, by their signatures."""
+    """Replaces the texts of readings, in the last column, by the hashes of their bands, and their sketches."""
     arrow = pyarrow()
     for batch in _parts(batches):
-        made = [row.tobytes() for row in signatures(batch.column("text").to_pylist())]
-        names = batch.schema.names[:-1]
-        yield _batch(
-            **{name: batch.column(name) for name in names}, signature=arrow.array(made, arrow.binary())
-        )
+        made = signatures(batch.column("text").to_pylist())
+        columns = {name: batch.column(name) for name in batch.schema.names[:-1]}
+        for name, rows in (("hashes", bands(made)), ("sketch", sketches(made))):
+            columns[name] = arrow.array([row.tobytes() for row in rows], arrow.binary())
+        yield _batch(**columns)
 
 
 def _banded(batches: Batches) -> Batches:
     for batch in _parts(batches):
-        hashes = bands(signature_matrix(batch.column("signature")))
-        yield _batch(hash=hashes.ravel(), document=np.repeat(batch.column("document").to_numpy(), BANDS))
+        hashes = np.frombuffer(b"".join(batch.column("hashes").to_pylist()), np.int64)
+        yield _batch(hash=hashes, document=np.repeat(batch.column("document").to_numpy(), BANDS))
 
 
 def _compared(least: float, batches: Batches) -> Batches:
     for batch in _parts(batches):
-        shares = similarities(*(signature_matrix(batch.column(name)) for name in ("a", "b")))
+        shares = similarities(*(sketch_matrix(batch.column(name)) for name in ("a", "b")))
         pairs = _batch(first=batch.column("first"), second=batch.column("second"), similarity=shares)
         yield pairs.filter(pyarrow().array(shares >= least))
 
 
-def _split(component: Any) -> Any:
-    """Returns the representatives of a component, whose pairs are an Arrow table."""
+def _split(least: float, pairs: Any, documents: Any) -> Any:
+    """Returns the representatives of the documents of a component, which are an Arrow table as its pairs are."""
     order = [("similarity", "descending"), ("second", "ascending"), ("first", "ascending")]
-    pairs = component.sort_by(order)
-    representatives = stars(zip(pairs["first"].to_pylist(), pairs["second"].to_pylist(), strict=True))
-    columns = {"document": [*representatives], "representative": [*representatives.values()]}
+    pairs, documents = pairs.sort_by(order), documents.sort_by("document")
+    ends = pairs["first"].to_numpy(), pairs["second"].to_numpy()
+    component = Component(ends, documents["document"].to_numpy(), sketch_matrix(documents["sketch"]))
+    split = representatives(component, least)
+    columns = {"document": [*split], "representative": [*split.values()]}
     return pyarrow().table(columns)
 
 

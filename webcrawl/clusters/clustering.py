@@ -1,7 +1,7 @@
 """Puts pages with similar texts into clusters, and writes these as a table; docs/guide/duplicates.md explains it.
 
-Memory: 24 bytes for each page, the texts of a row group, the pairs of the largest component (some 200 bytes each), and
-what DuckDB takes. On disk: about 2 KB for each page.
+Memory: 24 bytes for each page, the texts of a row group, the pairs of the largest component (some 200 bytes each) and
+its pages (some 800), and what DuckDB takes. On disk: about 2 KB for each page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.clusters.workspace import ClusterWorkspace, Pair
+from webcrawl.clusters.minhash import similarities
+from webcrawl.clusters.workspace import ClusterWorkspace, Component, Pair
 from webcrawl.errors import StoreError
 from webcrawl.results.exports.parts import NOT_NULL, ParquetPart
 from webcrawl.stores.tables.parquet import pyarrow
@@ -37,6 +38,13 @@ FIELDS: Mapping[str, str] = {
 _TIMES = ("fetched_at", "read_at")
 _COLUMNS = ("url", "text", "crawl", *_TIMES)
 _ROWS_AT_ONCE = 2_000
+MOST_COMPARED = 16
+"""When two clusters may be joined, so many pages of one are compared with so many of the other.
+
+So a cluster of a million pages costs as much a page as a small one.
+"""
+
+AreSimilar = Callable[[Sequence[int], Sequence[int]], bool]
 
 
 class Clustered(NamedTuple):
@@ -62,8 +70,8 @@ def write_clusters(
                 workspace.add(rows)
         workspace.compare(least)
         labels = components(workspace.documents(), workspace.similar)
-        for first, second in workspace.similar_by_component(labels):
-            for document, representative in stars(zip(first.tolist(), second.tolist(), strict=True)).items():
+        for component in workspace.components(labels):
+            for document, representative in representatives(component, least).items():
                 labels[document] = representative
         part = ParquetPart(path, FIELDS)
         for batch in workspace.clusters(labels):
@@ -94,14 +102,29 @@ def components(documents: int, pairs: Callable[[], Iterable[Pair]]) -> NDArray[n
     return labels
 
 
-def stars(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+def representatives(component: Component, least: float) -> dict[int, int]:
+    """Splits a component into clusters by `stars`; returns the representative of each document."""
+    first, second = (numbers.tolist() for numbers in component.pairs)
+
+    def are_similar(some: Sequence[int], others: Sequence[int]) -> bool:
+        rows, columns = (
+            component.sketches[np.searchsorted(component.documents, members[:MOST_COMPARED])]
+            for members in (some, others)
+        )
+        return bool((similarities(rows[:, np.newaxis], columns) >= least).all())
+
+    return stars(zip(first, second, strict=True), are_similar)
+
+
+def stars(pairs: Iterable[tuple[int, int]], are_similar: AreSimilar) -> dict[int, int]:
     """Splits a component of similar documents into stars; returns the representative of each document in `pairs`.
 
-    pairs   all pairs of similar documents of the component, the most similar ones first
+    pairs        all pairs of similar documents of the component, the most similar ones first
+    are_similar  returns whether the documents of two stars are similar to each other
 
     Every document of a star is similar to its representative. Pairs are taken in their order. The stars of a pair are
-    joined if that stays true for one of their representatives, that of the larger star first, or for one of the pair.
-    Connected components would have neighbours of neighbours too.
+    joined if that stays true for one of their representatives, that of the larger star first, or for one of the pair,
+    and if their documents are similar to each other: two neighbours of a representative may have little in common.
     """
     ordered = list(pairs)
     similar = {*ordered, *((second, first) for first, second in ordered)}
@@ -114,9 +137,10 @@ def stars(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
         union = members[ends[0]] + members[ends[1]]
         for centre in dict.fromkeys((*ends, *sorted(pair))):
             if all((centre, document) in similar for document in union if document != centre):
-                del members[ends[0]], members[ends[1]]
-                members[centre] = union
-                representative.update(dict.fromkeys(union, centre))
+                if are_similar(members[ends[0]], members[ends[1]]):
+                    del members[ends[0]], members[ends[1]]
+                    members[centre] = union
+                    representative.update(dict.fromkeys(union, centre))
                 break
     return representative
 

@@ -1,7 +1,8 @@
 """MinHash signatures of texts, and their bands for locality-sensitive hashing.
 
 Sources: Broder, "On the resemblance and containment of documents", SEQUENCES 1997; bands: Leskovec, Rajaraman, Ullman,
-"Mining of Massive Datasets", chapter 3. docs/reference/duplicates.md has what the numbers below find.
+"Mining of Massive Datasets", chapter 3; bytes of MinHashes: Li and König, "b-Bit minwise hashing", WWW 2010.
+docs/reference/duplicates.md has what the numbers below find.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ SHINGLE = 3
 """The words of a shingle."""
 BANDS, ROWS = 42, 3
 """Two texts are compared if all `ROWS` numbers of one of `BANDS` bands of their signatures are equal."""
-HASHES = BANDS * ROWS
+HASHES = 512
+"""The numbers of a signature. The first `BANDS * ROWS` are in bands; all of them estimate similarities."""
+_VALUES = 256
 _SEED = 1
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 Signatures = NDArray[np.uint32]
 """A row of `HASHES` numbers for each text."""
+Sketches = NDArray[np.uint8]
+"""The low byte of each number of a signature: as much is stored of each text."""
 
 
 def rensa() -> ModuleType:
@@ -33,7 +38,7 @@ def rensa() -> ModuleType:
 
 
 def signatures(texts: Sequence[str]) -> Signatures:
-    """Returns the signatures of texts; the share of equal numbers of two rows estimates their Jaccard similarity.
+    """Returns the signatures of texts.
 
     A text with fewer words than `SHINGLE` has one shingle, which is all of it.
     """
@@ -47,7 +52,7 @@ def signatures(texts: Sequence[str]) -> Signatures:
 
 def bands(rows: Signatures) -> NDArray[np.int64]:
     """Returns a hash for each band of each signature, as a row of `BANDS` numbers; those of two bands differ."""
-    parts = rows.reshape(len(rows), BANDS, ROWS).astype(np.uint64)
+    parts = rows[:, : BANDS * ROWS].reshape(len(rows), BANDS, ROWS).astype(np.uint64)
     mixed = np.broadcast_to(np.arange(1, BANDS + 1, dtype=np.uint64), (len(rows), BANDS)) * _MIX
     for number in range(ROWS):
         mixed = (mixed ^ parts[:, :, number]) * _MIX
@@ -55,7 +60,15 @@ def bands(rows: Signatures) -> NDArray[np.int64]:
     return mixed.view(np.int64)
 
 
-def similarities(first: Signatures, second: Signatures) -> NDArray[np.float64]:
-    """Returns the estimated Jaccard similarity of each row of `first` and the same row of `second`."""
-    shares: NDArray[np.float64] = (first == second).mean(axis=1)
-    return shares
+def sketches(rows: Signatures) -> Sketches:
+    return rows.astype(np.uint8)
+
+
+def similarities(first: Sketches, second: Sketches) -> NDArray[np.float64]:
+    """Returns the estimated Jaccard similarity of each row of `first` and the same row of `second`.
+
+    The shapes may be any that numpy broadcasts. Two numbers that differ have the same low byte once in 256.
+    """
+    shares = (first == second).mean(axis=-1)
+    estimated: NDArray[np.float64] = (shares - 1 / _VALUES) / (1 - 1 / _VALUES)
+    return estimated

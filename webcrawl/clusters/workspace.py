@@ -1,18 +1,19 @@
 """The signatures and bands of texts as tables of DuckDB, in a temporary file that may be larger than the memory.
 
 readings   a row for each stored text: number (its place in the input), url, crawl, fetched_at and read_at in
-           microseconds since 1970, and signature (the bytes of its numbers)
+           microseconds since 1970, and sketch (the low bytes of its signature)
 bands      for each text and band: the hash of the band, and the number of the text
 documents  the last reading of each page of a crawl: document (from 0, by time of the fetch, then by URL), and the
            columns of `readings`
 pairs      pairs of documents that share a band: first, second
-similar_pairs  those whose signatures are similar, with their similarity
+similar_pairs  those whose sketches are similar, with their similarity
 components     for each document the first one that similar pairs connect it with
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from webcrawl.clusters.minhash import BANDS, HASHES, bands, signatures, similarities
+from webcrawl.clusters.minhash import BANDS, HASHES, Sketches, bands, signatures, similarities, sketches
 from webcrawl.config.libraries import optional
 from webcrawl.config.memory import usual_memory
 from webcrawl.errors import StoreError, brief
@@ -37,9 +38,19 @@ _BATCH = 20_000
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The first and the second documents of pairs."""
 
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """Documents that similar pairs connect. `pairs`: the most similar ones first; `sketches`: those of `documents`."""
+
+    pairs: Pair
+    documents: NDArray[np.int64]
+    sketches: Sketches
+
+
 _TABLES = """
 CREATE TABLE readings(
-    number BIGINT, url TEXT, crawl TEXT, fetched_at BIGINT, read_at BIGINT, signature BLOB
+    number BIGINT, url TEXT, crawl TEXT, fetched_at BIGINT, read_at BIGINT, sketch BLOB
 );
 CREATE TABLE bands(hash BIGINT, number BIGINT);
 CREATE TABLE similar_pairs(first BIGINT, second BIGINT, similarity DOUBLE);
@@ -64,12 +75,16 @@ WITH shared AS (
 SELECT DISTINCT first, second FROM (SELECT unnest(earlier) AS first, second FROM shared) WHERE first < second
 """
 _COMPARED = """
-SELECT first, second, a.signature, b.signature
+SELECT first, second, a.sketch, b.sketch
 FROM pairs JOIN documents a ON a.document = first JOIN documents b ON b.document = second
 """
-_BY_COMPONENT = """
+_PAIRS_BY_COMPONENT = """
 SELECT label, first, second FROM similar_pairs JOIN components ON document = first
 ORDER BY label, similarity DESC, second, first
+"""
+_DOCUMENTS_BY_COMPONENT = """
+SELECT label, document, sketch FROM components JOIN documents USING (document)
+WHERE label IN (SELECT label FROM components GROUP BY label HAVING count(*) > 1) ORDER BY label, document
 """
 _CLUSTERS = """
 SELECT page.url, page.crawl, representative.url, representative.crawl, size
@@ -114,9 +129,9 @@ class ClusterWorkspace:
         made = signatures(rows["text"].to_pylist())
         numbers = np.arange(self._readings, self._readings + len(made))
         self._readings += len(made)
-        stored = arrow.array([row.tobytes() for row in made], arrow.binary())
+        stored = arrow.array([row.tobytes() for row in sketches(made)], arrow.binary())
         added = rows.drop_columns(["text"]).append_column("number", arrow.array(numbers))
-        self._insert("readings", added.append_column("signature", stored))
+        self._insert("readings", added.append_column("sketch", stored))
         by_band = {"hash": bands(made).ravel(), "number": np.repeat(numbers, BANDS)}
         self._insert("bands", arrow.table(by_band))
 
@@ -125,7 +140,7 @@ class ClusterWorkspace:
         self._run(_DOCUMENTS)
         self._run(_PAIRS)
         for batch in self._batches(_COMPARED):
-            first, second = (signature_matrix(batch.column(number)) for number in (2, 3))
+            first, second = (sketch_matrix(batch.column(number)) for number in (2, 3))
             shares = pyarrow().array(similarities(first, second))
             pairs = pyarrow().Table.from_batches([batch]).select([0, 1]).append_column("similarity", shares)
             self._insert("similar_pairs", pairs.filter(pyarrow().compute.greater_equal(shares, least)))
@@ -135,20 +150,29 @@ class ClusterWorkspace:
         for batch in self._batches("SELECT first, second FROM similar_pairs"):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
-    def similar_by_component(self, labels: NDArray[np.int64]) -> Iterator[Pair]:
-        """Yields the similar pairs of each component, the most similar ones first. `labels`: those of `components`."""
+    def components(self, labels: NDArray[np.int64]) -> Iterator[Component]:
+        """Yields the components of two documents or more. `labels`: the number of the component of each document."""
         self._add_labels("components", labels)
+        pairs, documents = map(self._by_label, (_PAIRS_BY_COMPONENT, _DOCUMENTS_BY_COMPONENT))
+        for pair, document in zip(pairs, documents, strict=True):
+            first, second = (pair[name].to_numpy() for name in ("first", "second"))
+            yield Component(
+                (first, second), document["document"].to_numpy(), sketch_matrix(document["sketch"])
+            )
+
+    def _by_label(self, query: str) -> Iterator[Any]:
+        """Yields the rows of a query as a table for each label; they must be ordered by it."""
         waiting: list[Any] = []
-        for batch in self._batches(_BY_COMPONENT):
+        for batch in self._batches(query):
             numbers = batch.column(0).to_numpy()
             starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
             for start, end in pairwise(starts):
                 if waiting and waiting[-1].column(0)[0] != batch.column(0)[start]:
-                    yield _joined(waiting)
+                    yield pyarrow().Table.from_batches(waiting)
                     waiting = []
                 waiting.append(batch.slice(start, end - start))
         if waiting:
-            yield _joined(waiting)
+            yield pyarrow().Table.from_batches(waiting)
 
     def documents(self) -> int:
         """Returns the number of documents, after `compare` has begun."""
@@ -191,13 +215,6 @@ class ClusterWorkspace:
         return StoreError(f"clusters cannot be computed: {brief(error)}")
 
 
-def _joined(batches: Sequence[Any]) -> Pair:
-    first, second = (
-        np.concatenate([batch.column(number).to_numpy() for batch in batches]) for number in (1, 2)
-    )
-    return first, second
-
-
-def signature_matrix(column: Any) -> NDArray[np.uint32]:
-    """Returns a column of signatures as numbers."""
-    return np.frombuffer(b"".join(column.to_pylist()), np.uint32).reshape(-1, HASHES)
+def sketch_matrix(column: Any) -> Sketches:
+    """Returns a column of sketches as numbers."""
+    return np.frombuffer(b"".join(column.to_pylist()), np.uint8).reshape(-1, HASHES)

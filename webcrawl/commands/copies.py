@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from webcrawl.search.searching import Search
     from webcrawl.stores.metadata import Metadata
 
-_LEAST, _LEAST_SIMILAR = 10.0, 40.0
+_LEAST, _LEAST_SIMILAR = 10.0, 37.0
 _ONE_DOCUMENT = ("limit", "json", "index")
 _CLUSTERS_ONLY = ("output", "crawl", "force", "engine")
 _LIMIT = 20
@@ -44,7 +44,7 @@ class Command(StoresCommand):
         option(
             "--least",
             "the least share of the text that a page must have, by default 10; with --clusters the least share of "
-            "common phrases of two pages, by default 40",
+            "common phrases of two pages, by default 37",
             type=float,
             metavar="PERCENT",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.misc import load_object
@@ -55,8 +55,13 @@ class StoredTexts:
         self._opened = opened
         self._metadata = metadata
         self._bodies = Bodies(archive_to_read(opened.stores), opened.fetch)
-        self._readers = _readers(settings)
+        self._settings = settings
         self._part = opened.stores.text_parts[0]
+
+    @cached_property
+    def _readers(self) -> dict[str, list[str]]:
+        # an update of the index that reads no archived page needs no pipeline, and these import the crawler
+        return _readers(self._settings)
 
     def names(self, wanted: Iterable[str]) -> list[str]:
         """Returns the fields of `Text` for the wanted "text" and "markdown": two of each with `TEXT_PART = "both"`."""

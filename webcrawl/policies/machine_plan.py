@@ -88,7 +88,10 @@ class PlanInputs:
         "docs/guide/frontier.md, URLs that are very similar",
     )
     host_bytes: float = _input(
-        57, "bytes", "memory of a host beside its URLs", "make bench-frontier, 1 and 10 URLs a host"
+        323,
+        "bytes",
+        "memory of a visited host with URLs that wait, beside these",
+        "make bench-frontier: 57 bytes for its queue; docs/scale.md, idle hosts: 266 bytes, or 5 when it is idle",
     )
     duplicate_bytes: float = _input(
         0,

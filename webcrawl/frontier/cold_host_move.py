@@ -32,7 +32,7 @@ MOST_HOSTS, MOST_BYTES = 500, 1 << 16
 """A larger bucket is split: a worker reads a whole bucket for one host."""
 
 _MOVED_AT_ONCE = 50_000
-"""About the most hosts of a move, which take about 30 MB of a worker."""
+"""About the most hosts of a move."""
 _BUCKETS_AT_ONCE = 64
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crawl.conftest import Project
-from tests.crawls import CHECKOUT, CrawlResult
+from tests.crawls import CHECKOUT, CrawlResult, scrapy
 from tests.web import LocalWeb
 
 SITE = "127.0.1.1"
@@ -45,3 +45,7 @@ def test_each_run_leaves_a_snapshot_of_pages_texts_and_links(
     assert [line.partition(":")[0] for line in printed.splitlines()] == ["texts", "links", "pages"]
     # pages are written whole, files of texts and links only once
     assert counts(result.data_dir) == {"pages": [2, 2], "texts": [2], "links": [2]}
+    (result.data_dir / "texts" / "damaged.parquet").write_bytes(b"PAR1")
+    words = ("export", "--format", "iceberg", "-s", f"DATA_DIR={result.data_dir}")
+    refused = scrapy(*words, status=1).stderr
+    assert "texts/damaged.parquet cannot be read: " in refused and "Move it away to leave it out" in refused

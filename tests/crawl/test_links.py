@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -232,6 +234,11 @@ def test_the_command_shows_links_of_both_directions(web: LocalWeb, crawl: Callab
     (path,) = (result.data_dir / "links").iterdir()
     path.write_bytes(b"PAR1")
     assert f"{path} cannot be read" in HERE.scrapy("links", home, *data, code=1)
+    # DuckDB adds nothing to the message
+    mine = [sys.executable, "-m", "scrapy", "mine", *data]
+    done = subprocess.run(mine, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"{path} cannot be read" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_a_kill_loses_no_link_of_an_acknowledged_page(

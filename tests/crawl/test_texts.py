@@ -340,3 +340,11 @@ def test_export_as_wat_files(crawled: tuple[LocalWeb, CrawlResult], tmp_path: Pa
             }
     assert kinds >= {"HTTP-Request-Metadata", "HTTP-Response-Metadata", "WARC-Info-Metadata"}
     assert "leave out --text" in scrapy(*words, "--text", status=2).stderr
+    whole = warc.read_bytes()
+    try:
+        warc.write_bytes(whole[:-9])
+        cut = scrapy(*words, "--force", timeout=60, status=1)
+    finally:
+        warc.write_bytes(whole)
+    assert f"{len(metadata) - 1} records in 1 file: " in cut.stdout
+    assert f"Left out: {warc.name}: it is damaged or cut short: what follows byte " in cut.stderr

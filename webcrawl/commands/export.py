@@ -87,8 +87,10 @@ class Command(StoresCommand):
             self._pack(opened, opts)
             return
         if opts.format == "wat":
-            wat = await asyncio.to_thread(_export_wat, opened, opts, asyncio.get_running_loop())
-            _report_rows(*wat, "record")
+            loop = asyncio.get_running_loop()
+            manifest, uri, left_out = await asyncio.to_thread(_export_wat, opened, opts, loop)
+            _report_rows(manifest, uri, "record")
+            self._report_left(left_out)
             return
         chosen = read(self.settings, "EXPORT_PARTITION")
         if opts.format in _TABLES:
@@ -137,7 +139,10 @@ class Command(StoresCommand):
             title = opts.title or f"Crawl {files.crawl}"
             packed = wacz.pack(store, name, files.warcs, titles, title, referred)
         _report(packed, store, name)
-        for left, reason in {**files.left_out, **titles.problems}.items():
+        self._report_left({**files.left_out, **titles.problems})
+
+    def _report_left(self, left_out: Mapping[str, str]) -> None:
+        for left, reason in left_out.items():
             self.exitcode = 1
             print(printable(f"Left out: {left}: {reason}"), file=sys.stderr)
 
@@ -222,8 +227,8 @@ def _export_table(
 
 def _export_wat(
     opened: OpenedCrawl, opts: argparse.Namespace, loop: asyncio.AbstractEventLoop
-) -> tuple[dict[str, Any], str]:
-    """Exports WAT files; returns the manifest, and the location of the export."""
+) -> tuple[dict[str, Any], str, dict[str, str]]:
+    """Exports WAT files; returns the manifest, the location of the export, and which WARC files are damaged."""
     from webcrawl.crawler.pages.wat_pages import WatPages
     from webcrawl.results.exports import wacz, wat
     from webcrawl.results.exports.export import store_export
@@ -239,16 +244,17 @@ def _export_wat(
     archive = archive_to_read(stores)
     files = wat.warc_files(archive, opts.crawl)
     pages = WatPages(opened.readers, loop)
+    bodies, left_out = Bodies(archive, opened.fetch), dict[str, str]()
     manifest = store_export(
         store,
-        lambda folder, stamp: wat.write_wat(files, Bodies(archive, opened.fetch), pages.read, folder),
+        lambda folder, stamp: wat.write_wat(files, bodies, pages.read, folder, left_out),
         {"source": str(stores.pages), "format": opts.format},
         force=opts.force,
     )
     if pages.unread:
         unread = counted(pages.unread, "HTML page")
         print(f"{unread} could not be read, such as {printable(pages.problem)}", file=sys.stderr)
-    return manifest, store.uri()
+    return manifest, store.uri(), left_out
 
 
 def _report_rows(manifest: Mapping[str, Any], uri: str, noun: str = "row") -> None:

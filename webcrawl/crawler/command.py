@@ -10,6 +10,7 @@ import asyncio
 import gc
 import os
 import sys
+import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -85,6 +86,7 @@ class OpenedCrawlCommand(ScrapyCommand):
                 raise
             print(f"{program()} {command_name(self)}: {as_typed(error)}", file=sys.stderr)
             self.exitcode = 1
+            _free_frames(error)
 
     @abstractmethod
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -140,6 +142,13 @@ def add_crawl(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--crawl", metavar="ID", help="the crawl, by default CRAWL_ID, the only crawl, or the spider's name"
     )
+
+
+def _free_frames(error: BaseException | None) -> None:
+    """Frees what the frames of an error hold: at exit, DuckDB lists its objects that are left, over the message."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def drop_output() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from webcrawl.errors import StoreError
 from webcrawl.lake.catalogue import NAMESPACE, location, pyarrow, pyiceberg
 from webcrawl.stores.objects.store import ObjectStore
 
@@ -126,10 +127,14 @@ class LakeTable:
                 for file in removed.values():
                     snapshot.delete_data_file(file)
                 for path in change.added:
-                    made = pyiceberg().io.pyarrow.parquet_file_to_data_file(
-                        self._table.io, transaction.table_metadata, path
-                    )
-                    snapshot.append_data_file(made)
+                    snapshot.append_data_file(self._data_file(path, transaction.table_metadata))
+
+    def _data_file(self, path: str, metadata: Any) -> Any:
+        """Returns what a snapshot says about a file; raises StoreError, which names the file, if it is damaged."""
+        try:
+            return pyiceberg().io.pyarrow.parquet_file_to_data_file(self._table.io, metadata, path)
+        except pyarrow().ArrowInvalid as error:
+            raise StoreError(f"{path} cannot be read: {error} Move it away to leave it out") from error
 
     def _write_hint(self) -> None:
         """Names the current metadata file where DuckDB looks for it when it reads a table by its folder."""

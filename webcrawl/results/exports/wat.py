@@ -61,9 +61,12 @@ def warc_files(archive: Records, crawl: str | None) -> list[StoredFile]:
 
 
 def write_wat(
-    files: Iterable[StoredFile], bodies: Bodies, read_pages: ReadPages, folder: Path
+    files: Iterable[StoredFile], bodies: Bodies, read_pages: ReadPages, folder: Path, left_out: dict[str, str]
 ) -> dict[str, int]:
-    """Writes a WAT file for each WARC file into a folder; returns their numbers of metadata records by name."""
+    """Writes a WAT file for each WARC file into a folder; returns their numbers of metadata records by name.
+
+    `left_out` gets the WARC files that are damaged, by name, with what is left out of them.
+    """
     counts: dict[str, int] = {}
     for file in files:
         name = file.name.removesuffix(WARC) + SUFFIX
@@ -72,7 +75,7 @@ def write_wat(
         counts[name] = 0
         with (folder / name).open("wb") as out:
             out.write(_packed(warcinfo_record(warcinfo_id, name, info)))
-            for batch in batched(_members(file), _BATCH):
+            for batch in batched(_members(file, left_out), _BATCH):
                 pages = _pages(batch, bodies, read_pages)
                 for number, member in enumerate(batch):
                     out.write(_packed(_wat_record(member, pages.get(number), warcinfo_id)))
@@ -93,12 +96,20 @@ class _Stream:
         return chunk
 
 
-def _members(file: StoredFile) -> Iterator[_Member]:
+def _members(file: StoredFile, left_out: dict[str, str]) -> Iterator[_Member]:
     stream: Any = _Stream(file)
+    end = 0
     for offset, length, start in members(stream):
         footer = file.read(offset + length - 8, 8)
         head = start.find(b"\r\n\r\n") + 4
-        yield _Member(file.name, offset, length, footer, head, parse(start))
+        try:
+            record = parse(start)
+        except StoreError:
+            break
+        yield _Member(file.name, offset, length, footer, head, record)
+        end = offset + length
+    if end < file.size:
+        left_out[file.name] = f"it is damaged or cut short: what follows byte {end:,} is left out"
 
 
 def _pages(batch: list[_Member], bodies: Bodies, read_pages: ReadPages) -> dict[int, dict[str, Any]]:

@@ -52,6 +52,7 @@ def test_signatures_are_those_of_the_specification() -> None:
         ("http://a.test/ whsec_private", "a secret is base64 after whsec_"),
         ("http://a.test/ whsec_cHJpdmF0ZQ==", "a secret has from 24 to 64 bytes, not 7"),
         (f"ftp://a.test/ {SECRET}", "'ftp://a.test/' cannot be a receiver: it needs http or https"),
+        (f"http://u:private@a.test/ {SECRET}", "'http://...@a.test/' cannot be a receiver: it needs http"),
         (f"http://a.test/ {SECRET} {'t' * 65}", "a tag has at most 64 characters"),
     ],
 )

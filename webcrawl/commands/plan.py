@@ -122,6 +122,8 @@ class Command(ScrapyCommand):
         if opts.pages is None or (opts.weeks is None and opts.days is None):
             raise ConfigurationError("state the number of pages and the time, such as --pages 15e9 --weeks 4")
         days = 7 * opts.weeks if opts.days is None else opts.days
+        if days * DAY < 1:
+            raise ConfigurationError("--weeks and --days: the time must be at least a second")
         assert self.settings is not None
         settings = completed(self.settings)
         delay = read(settings, "DOWNLOAD_DELAY") if opts.delay is None else opts.delay

@@ -101,7 +101,7 @@ def test_a_wrong_file_is_named(
         ((), "state the number of pages and the time"),
         (("--pages", "1e9"), "state the number of pages and the time"),
         (("--pages", "0", "--weeks", "1"), "pages: 0 is less than 1"),
-        (("--pages", "1", "--weeks", "0"), "seconds: 0 is less than 1"),
+        (("--pages", "1", "--weeks", "0"), "--weeks and --days: the time must be at least a second"),
         ((*GOAL, "--host-pages", "0.5"), "host_pages: 0.5 is less than 1"),
         ((*GOAL, "--measured", "/nowhere/file"), "cannot read it"),
     ],

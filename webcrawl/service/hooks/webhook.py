@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
+from webcrawl.config.passwords import without_password
 from webcrawl.config.records import setting_entries
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import WEBHOOKS, webhook_events
@@ -84,7 +85,8 @@ def receiver_url(url: str) -> str:
     # normalization drops the name and the password of a user
     has_user = "@" in urlsplit(url.strip()).netloc
     if urlsplit(normalized).scheme not in ("http", "https") or has_user or not _PLAIN.fullmatch(normalized):
-        raise InvalidURL(f"{brief(repr(url))} cannot be a receiver: it needs http or https, and no password")
+        shown = brief(repr(without_password(url)))
+        raise InvalidURL(f"{shown} cannot be a receiver: it needs http or https, and no password")
     return normalized
 
 

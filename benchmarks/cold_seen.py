@@ -1,4 +1,4 @@
-"""The part of the benchmark of the frontier on a seen set that is larger than the engine's memory.
+"""The parts of the benchmark of the frontier on more known URLs, and more idle hosts, than the engine has memory for.
 
 200 million URLs of 10 million hosts in an engine of 1 GB. To save an hour, most URLs are put into the store and the
 engine without `add`, as moves and restores put them there; the last tenth is added.
@@ -28,8 +28,10 @@ from benchmarks.frontier_bench import (
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import Candidate
 from webcrawl.frontier.cold_bucket import Marks, as_marks
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.cold_move import SeenMove
 from webcrawl.frontier.cold_seen import LEAST_HOT, ColdSeen
+from webcrawl.frontier.ledger import owners
 from webcrawl.frontier.tails import Tails
 
 URLS, HOSTS, MEMORY = 200_000_000, 10_000_000, 1_000_000_000
@@ -62,6 +64,49 @@ async def cold_seen(bench: Bench) -> list[Figure]:
         each = size_of(folder) / stored
         figures.append(Figure("in the store, a known URL", each, "bytes", "", True, f"{stored:,} URLs"))
     return figures
+
+
+async def cold_hosts(bench: Bench) -> list[Figure]:
+    """Puts what is known of idle hosts into the engine, moves all of it to the store, and brings a sample back."""
+    hosts, keys, client = bench.scaled(HOSTS), bench.frontier.keys, bench.engine.client
+    before = await bench.memory()
+    for some in batches(hosts):
+        pipeline = client.pipeline(transaction=False)
+        for host in map(host_of, some):
+            pipeline.hset(f"{keys.queue(keys.shard(host))[0]}spent", host, "5 200000")
+            pipeline.hset(f"{keys.queue(keys.shard(host))[0]}trust", host, bytes(20))
+            for owner in owners(host):
+                pipeline.hset(f"{keys.queue(keys.shard(owner))[0]}budgets", owner, bytes(8))
+        await pipeline.execute()
+    full = await bench.memory()
+    with tempfile.TemporaryDirectory(prefix="bench") as name:
+        tails = Tails(bench.engine, keys, bench.crawl, Path(name).as_uri(), kept_seconds=5.0)
+        cold, moves, moved = ColdHosts(tails), Clock(bench.pid), 0
+        for shard in range(SHARDS):
+            while some_moved := await moves.run(cold.move(shard)):
+                moved += some_moved
+        left = await bench.memory()
+        await _delete_unused(tails)
+        sample = [Candidate(host_of(n), "/", None) for n in range(0, hosts, max(1, hosts // 2000))]
+        await bench.frontier.add(sample)
+        wakes = Clock(bench.pid)
+        while await wakes.run(cold.wake_all(range(SHARDS))):
+            pass
+        note = f"{moved:,} records of {hosts:,} hosts; {moves.note([], moved)}"
+        return [
+            Figure("an idle host in the engine", (full - before) / hosts, "bytes", "", True, "before"),
+            Figure("an idle host in the store", size_of(Path(name)) / hosts, "bytes", "", True, note),
+            Figure(
+                "its share of the engine",
+                (left - before) / hosts,
+                "bytes",
+                "at most 10",
+                left - before <= 10 * hosts,
+            ),
+            Figure(
+                "come back", len(sample) / wakes.seconds, "hosts/s", "", True, wakes.note([], len(sample))
+            ),
+        ]
 
 
 def _limit(bench: Bench) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from webcrawl.frontier.cold_bucket import (
 )
 from webcrawl.frontier.cold_move import SeenMove
 from webcrawl.frontier.cold_seen import MAYBE, seen_call
+from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.tails import Tails
 
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -98,27 +100,23 @@ async def test_known_urls_stay_known_in_the_store(
     assert not await frontier.is_seen("http://h0.test", 1)
 
 
-async def test_few_new_urls_of_cold_hosts_cost_a_read(
-    frontier_of: Frontiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frontier = frontier_of()
-    cold, asked = cold_of(frontier, tmp_path), []
-
-    async def counted(marks: list[int], parts: list[str]) -> list[str]:
-        asked.extend(marks)
-        return await answers(marks, parts)
-
-    answers = cold.answers
-    monkeypatch.setattr(cold, "answers", counted)
+async def test_few_new_urls_of_cold_hosts_cost_a_read(frontier_of: Frontiers, tmp_path: Path) -> None:
+    frontier, counters = frontier_of(), Counter[str]()
+    cold = cold_of(frontier, tmp_path)
+    cold.start(tuple, counters)
+    await cold.stop()
     urls = some(iter(range(30_000)))
     await frontier.add(urls[:20_000])
     await spill(frontier)
     assert all(await frontier.add(urls[20_000:]))
-    assert 0 < len(asked) < 200
+    assert 0 < counters["cold_new"] < 200 and not counters["cold_known"]
+    assert (await frontier.counts()).cold == 20_000
+    assert (await gauges(frontier)).cold_buckets >= counters["cold_reads"] > 0
     assert not any(await frontier.add(urls[:100]))
-    asked.clear()
+    assert counters["cold_known"] == 100
     assert not any(await frontier.add(urls[:100])), "they are in the engine now"
-    assert not asked
+    assert counters["cold_known"] == 100
+    assert (await frontier.counts()).cold == 19_900
 
 
 @pytest.mark.slow

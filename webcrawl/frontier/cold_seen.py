@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ class ColdSeen:
         self._next: dict[int, int] = {}
         """Shard -> the bucket in the engine at which its next move begins."""
         self._serving: asyncio.Task[None] | None = None
+        self._counters = Counter[str]()
 
     def of(self, keys: Keys) -> ColdSeen:
         """Returns the cold part of another crawl of the same engine and store."""
@@ -131,6 +133,8 @@ class ColdSeen:
                 known = await self._part(*part)
             for index in indexes:
                 answers[index] = _SEEN if has_mark(known, marks[index]) else part[1]
+            seen = sum(answers[index] == _SEEN for index in indexes)
+            self._counters.update(cold_known=seen, cold_new=len(indexes) - seen)
 
         for outcome in await asyncio.gather(
             *itertools.starmap(answer, by_part.items()), return_exceptions=True
@@ -149,6 +153,7 @@ class ColdSeen:
             part = QueuePart.parse(descriptor.encode())
             try:
                 known = unpack_marks(await self._tails.read_bytes(shard, part), part)
+                self._counters["cold_reads"] += 1
             except PartLost as error:
                 logger.error(
                     "%d URLs are no longer known, and may be fetched again: segment %s of shard %d: %s",
@@ -172,8 +177,13 @@ class ColdSeen:
                     yield await self._part(shard, descriptor.decode())
             after = f"({fences[-1].decode()}"
 
-    def start(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Starts a task that moves marks of these shards to the store while their servers are full."""
+    def start(self, shards: Callable[[], Sequence[int]], counters: Counter[str] | None = None) -> None:
+        """Starts a task that moves marks of these shards to the store while their servers are full.
+
+        `counters` are the increments for the crawl's totals, which count what is read.
+        """
+        if counters is not None:
+            self._counters = counters
         if self._tails.has_store:
             self._serving = asyncio.create_task(self._serve(shards))
 

@@ -28,7 +28,8 @@ class Gauges:
     `ready` hosts may be asked now, `waiting` hosts later. Some hosts that have just changed are counted twice.
     `blocked`: by an operator or because their limit is reached. `hosts_by_level`: ready or waiting hosts by best level
     from 0 to 7. `share_by_level`: the shares of levels 0 to 7, and of all others, in the queued URLs; exact while no
-    shard has more hosts than are sampled there. `lease_ages`: seconds, sorted.
+    shard has more hosts than are sampled there. `lease_ages`: seconds, sorted. `cold_buckets`: parts of the seen set in
+    the store.
     """
 
     ready: int
@@ -38,6 +39,7 @@ class Gauges:
     hosts_by_level: Sequence[int]
     share_by_level: Sequence[float]
     lease_ages: Sequence[float]
+    cold_buckets: int
 
 
 async def gauges(frontier: Frontier) -> Gauges:
@@ -58,6 +60,7 @@ async def gauges(frontier: Frontier) -> Gauges:
         hosts_by_level=_summed([reply.by_level for reply in replies], LEVELS),
         share_by_level=[number / total if total else 0.0 for number in urls],
         lease_ages=sorted(ms / 1000 for reply in replies for ms in reply.ages),
+        cold_buckets=sum(reply.buckets for reply in replies),
     )
 
 

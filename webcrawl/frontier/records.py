@@ -136,6 +136,8 @@ class FrontierCounts:
     """Parts of queues that were damaged or missing when they were read; their URLs are lost."""
     overtaken: int = 0
     """Queued entries whose URLs were queued again at a better level; they are passed over when their turn comes."""
+    cold: int = 0
+    """Known URLs that are only in the store (webcrawl.frontier.cold_seen)."""
 
     @property
     def open(self) -> int:

@@ -55,6 +55,8 @@ GAUGES = gauges(
     ),
     ("lease_age_seconds", "age of leases: the `median` and the `oldest` of a sample of 512", "statistic"),
     ("seen_urls", "URLs in the seen set"),
+    ("cold_seen_urls", "those that are only in the store, because the engine is too small for them"),
+    ("cold_seen_buckets", "parts of the seen set in the store, each with a filter in the engine"),
     ("spilled_urls", "URLs in the store of long queues; they are queued too"),
     ("lost_segments", "parts of queues that were damaged or missing when they were read"),
     ("dead_letter_urls", "dead letters that are kept; those that are queued again are none"),
@@ -159,6 +161,7 @@ def _of_urls(counts: FrontierCounts, bloom_seen: int) -> Iterator[MetricSample]:
         GAUGES,
         [
             ("seen_urls", counts.seen + bloom_seen),
+            ("cold_seen_urls", counts.cold),
             ("spilled_urls", counts.spilled),
             ("lost_segments", counts.lost_segments),
             ("dead_letter_urls", counts.dead),
@@ -189,6 +192,7 @@ def _of_gauges(now: Gauges, queued: int) -> Iterator[MetricSample]:
     for level, share in enumerate(now.share_by_level):
         name = str(level) if level < len(now.hosts_by_level) else "other"
         yield MetricSample(GAUGES["queue_urls"], round(share * queued), (name,))
+    yield MetricSample(GAUGES["cold_seen_buckets"], now.cold_buckets)
     yield from lease_ages(GAUGES["lease_age_seconds"], now.lease_ages)
 
 

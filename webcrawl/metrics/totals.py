@@ -182,6 +182,13 @@ COUNTED = (
         {"cache_hits": "cached", "known": "known", "discovered": "new"},
         "result",
     ),
+    Counted(
+        "cold_url_lookups",
+        "those that the engine could not answer for, because they may be in the part of the seen set in the store",
+        {"cold_known": "known", "cold_new": "new"},
+        "result",
+    ),
+    _total("cold_bucket_reads", "parts of the seen set that were read from the store for that", "cold_reads"),
     _total("lost_leases", "hosts whose lease was lost"),
 )
 """The counters in the order of the documentation."""

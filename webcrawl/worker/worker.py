@@ -228,7 +228,7 @@ class Worker:
         if self._tails:
             self._tails.start(self.membership.served, self._idle.seconds)
         if self._frontier.cold:
-            self._frontier.cold.start(self.membership.served)
+            self._frontier.cold.start(self.membership.served, self.tally.counters)
         if self._frontier.cold_hosts:
             self._frontier.cold_hosts.start(self.membership.served)
         if self._planner:

@@ -11,6 +11,7 @@
 --   by_level    ready or waiting hosts by best level
 --   urls        URLs of the sampled hosts by level, and at other levels
 --   ages        ages of the sampled leases, in ms
+--   buckets     of the seen set in the store
 local now = now_ms()
 local waiting_low = redis.call('SCARD', P .. 'sunk') + redis.call('ZCARD', P .. 'wary')
 local ready, waiting, by_level = 0, waiting_low, {}
@@ -44,4 +45,5 @@ for _, host in ipairs(redis.call('ZRANDMEMBER', P .. 'leases', most)) do
   if token then ages[#ages + 1] = math.max(0, math.floor(now - token / 1000)) end
 end
 local hosts = {ready, waiting, redis.call('ZCARD', P .. 'leases'), redis.call('HLEN', P .. 'parked')}
-return {hosts, by_level, urls, ages}
+local buckets = redis.call('ZCARD', P .. 'seen:cold')
+return {hosts, by_level, urls, ages, buckets}

@@ -26,8 +26,8 @@ for from = 1, n_host, 1000 do
   local names, left = {}, {}
   for i = from, math.min(from + 999, n_host) do names[#names + 1] = (host_at(i)) end
   local packed = cold_hosts.pack(P, names)
-  for n, name in ipairs(names) do
-    local _, facts = host_at(from + n - 1)
+  for n = 1, #names do
+    local name, facts = host_at(from + n - 1)
     if packed[n] == facts and cold_hosts.is_idle(P, H, name) then left[#left + 1] = name end
   end
   for _, fact in ipairs(#left > 0 and cold_hosts.FACTS or {}) do redis.call('HDEL', P .. fact, unpack(left)) end

@@ -33,7 +33,7 @@ def test_links_are_mined_and_weights_read_from_the_bucket(
     store.write([entry(A, B)])
     store.close()
     with Workspace(tmp_path / "there") as workspace:
-        workspace.load_links(link_files(config).openers)
+        workspace.load_links(link_files(config))
         assert workspace.run("SELECT from_url, to_url FROM links").fetchall() == [(A, B)]
     file, used = WeightsFile.of(config), list[Mined]()
     assert file.changed() is None

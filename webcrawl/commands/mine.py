@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -19,13 +19,13 @@ from webcrawl.policies.mined import Mined
 
 if TYPE_CHECKING:
     from webcrawl.mining.targets import Target
-    from webcrawl.mining.workspace import Workspace
+    from webcrawl.mining.workspace import MiningTables
     from webcrawl.opened import OpenedCrawl
     from webcrawl.policies.learned_value import ValueModel
     from webcrawl.stores.objects.store import ObjectStore
     from webcrawl.stores.weights_file import WeightsFile
 
-_MOST_SHOWN = 10
+_DUCKDB = "duckdb"
 
 
 class Command(StoresCommand):
@@ -45,6 +45,7 @@ class Command(StoresCommand):
             default="text",
         ),
         option("--crawl", "only what this crawl found (CRAWL_ID or the spider's name)"),
+        option("--engine", "duckdb or a master of Spark, as for `scrapy graph`", default=_DUCKDB),
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
@@ -57,12 +58,11 @@ def _mine(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
     # slow to import, and not installed everywhere
     from webcrawl.mining.libraries import check_libraries
     from webcrawl.mining.targets import Target
-    from webcrawl.mining.workspace import Workspace
     from webcrawl.stores.weights_file import WeightsFile
 
     check_libraries()
     target, file = Target.named(opts.target), WeightsFile.of(opened.stores)
-    with Workspace(opened.stores.data_dir) as workspace:
+    with _workspace(opened, opts.engine) as workspace:
         has_links = _load(opened, workspace, target, opts.crawl)
         value = _learned(workspace, target, file if has_links else None)
         mined = Mined(datetime.now(UTC).isoformat(timespec="seconds"), value)
@@ -73,7 +73,19 @@ def _mine(opened: OpenedCrawl, opts: argparse.Namespace) -> None:
     print(f"weights: {file.name}")
 
 
-def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str | None) -> bool:
+def _workspace(opened: OpenedCrawl, engine: str) -> AbstractContextManager[MiningTables]:
+    from webcrawl.mining.workspace import Workspace
+
+    if engine == _DUCKDB:
+        return Workspace(opened.stores.data_dir)
+    from webcrawl.graph.spark.session import check_master
+    from webcrawl.mining.by_spark import spark_workspace
+
+    check_master(engine)
+    return spark_workspace(opened.stores.data_dir, engine)
+
+
+def _load(opened: OpenedCrawl, workspace: MiningTables, target: Target, crawl: str | None) -> bool:
     """Loads pages and links; returns False if there is no link store."""
     from webcrawl.links.sources import LinkFiles, link_files, link_files_if_any
     from webcrawl.stores.chosen_columns import ChosenColumns
@@ -89,7 +101,7 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
             print("Only pages are mined: no links are stored. Crawl with LINKS = True", file=sys.stderr)
         if files.unfinished:
             print("The latest links are left out: crawls are still writing them.", file=sys.stderr)
-        workspace.load_links(files.openers, crawl)
+        workspace.load_links(files, crawl)
         workspace.load_pages(columns, target, crawl)
     finally:
         columns.close()
@@ -101,7 +113,7 @@ def _load(opened: OpenedCrawl, workspace: Workspace, target: Target, crawl: str 
     return bool(files.openers)
 
 
-def _learned(workspace: Workspace, target: Target, before: WeightsFile | None) -> ValueModel | None:
+def _learned(workspace: MiningTables, target: Target, before: WeightsFile | None) -> ValueModel | None:
     """Learns the values of URLs; if learning fails, returns the model in the file `before`.
 
     Raises StoreError if learning fails and there is no such file.
@@ -129,17 +141,17 @@ def _explained(share: float | None) -> str:
     return f"explains {max(share, 0):.0%} of its variance on other pages that were fetched well"
 
 
-def _print_best(workspace: Workspace, target: Target) -> None:
+def _print_best(workspace: MiningTables, target: Target) -> None:
     """Prints the best patterns and hubs in words."""
     from webcrawl.mining.workspace import BEST_HUBS, BEST_PATTERNS
 
-    rows = list(workspace.run(BEST_PATTERNS, [_MOST_SHOWN]).fetchall())
+    rows = [row for batch in workspace.rows(BEST_PATTERNS) for row in batch]
     if rows:
         print(f"Patterns of URLs by the mean value of their pages ({target.name}):")
     for host, pattern, pages, value in rows:
         shown = f"{value:,.0f}" if value >= 10 else f"{value:,.2f}"
         print(printable(f"  {shown:>11}  {host}{pattern}  ({counted(pages, 'page')})"))
-    rows = list(workspace.run(BEST_HUBS, [_MOST_SHOWN]).fetchall())
+    rows = [row for batch in workspace.rows(BEST_HUBS) for row in batch]
     if rows:
         print("Pages to visit again, because they lead to new URLs first (hubs):")
     for url, new, unique, readings in rows:
@@ -147,7 +159,7 @@ def _print_best(workspace: Workspace, target: Target) -> None:
         print(printable(f"  {new:>11,}  {url}  ({evidence})"))
 
 
-def _mined_links(workspace: Workspace, store: ObjectStore, mined: Mined) -> Mined:
+def _mined_links(workspace: MiningTables, store: ObjectStore, mined: Mined) -> Mined:
     """Mines the links and writes the tables; returns the weights, extended by those from links."""
     from webcrawl.mining.pages import collect_anchors, find_blocks, judge_pages, marks
     from webcrawl.mining.patterns import add_urls, measure, weights

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from webcrawl.mining.workspace import Workspace
+from webcrawl.mining.workspace import MiningTables
 from webcrawl.policies.mined import mark
 
 LEAST_PAGES = 4
@@ -32,43 +32,53 @@ SAME = 0.75
 MOST_MARKS = 500_000
 """The most boilerplate links that workers get, 8 bytes each: the links on the most pages."""
 
-_BLOCKS = f"""
-CREATE TABLE placed AS
+_PLACED = """
 SELECT DISTINCT a.place AS from_place, b.place AS to_place, block, from_url, to_url
-FROM links JOIN urls a ON a.url = from_url JOIN urls b ON b.url = to_url;
-
-CREATE TABLE targets AS
-SELECT from_place, block, to_url, count(*) AS pages FROM placed WHERE block IS NOT NULL GROUP BY ALL;
-
-CREATE TABLE blocks AS
+FROM links JOIN urls AS a ON a.url = from_url JOIN urls AS b ON b.url = to_url
+"""
+_TARGETS = """
+SELECT from_place, block, to_url, count(*) AS pages FROM placed WHERE block IS NOT NULL
+GROUP BY from_place, block, to_url
+"""
+_BLOCKS = f"""
 WITH sizes AS (
-    SELECT from_place, block, count(DISTINCT from_url) AS pages FROM placed WHERE block IS NOT NULL GROUP BY ALL
+    SELECT from_place, block, count(DISTINCT from_url) AS pages FROM placed WHERE block IS NOT NULL
+    GROUP BY from_place, block
+), counted AS (
+    SELECT from_place, block, sizes.pages AS pages, CAST(sum(targets.pages) AS BIGINT) AS links, count(*) AS targets,
+        CAST(coalesce(sum(targets.pages) FILTER (WHERE targets.pages >= {SHARED} * sizes.pages), 0) AS BIGINT) AS shared
+    FROM sizes JOIN targets USING (from_place, block) GROUP BY from_place, block, sizes.pages
 )
-SELECT from_place, block, sizes.pages AS pages, sum(targets.pages)::BIGINT AS links, count(*) AS targets,
-       coalesce(sum(targets.pages) FILTER (targets.pages >= {SHARED} * sizes.pages), 0) / sum(targets.pages) AS same,
-       sizes.pages >= {LEAST_PAGES} AND same >= {SAME} AS boilerplate
-FROM sizes JOIN targets USING (from_place, block) GROUP BY from_place, block, sizes.pages;
-
-CREATE TABLE content AS
+SELECT from_place, block, pages, links, targets, shared / links AS same,
+       pages >= {LEAST_PAGES} AND shared / links >= {SAME} AS boilerplate
+FROM counted
+"""
+_CONTENT = """
 SELECT DISTINCT from_place, to_place, from_url, to_url
-FROM placed ANTI JOIN (FROM blocks WHERE boilerplate) marked USING (from_place, block)
+FROM placed ANTI JOIN (SELECT from_place, block FROM blocks WHERE boilerplate) AS marked USING (from_place, block)
 """
 _MARKS = f"""
 SELECT from_place, to_url FROM targets JOIN blocks USING (from_place, block)
 WHERE boilerplate AND targets.pages >= {SHARED} * blocks.pages
-ORDER BY targets.pages DESC, from_place, to_url LIMIT ?
+ORDER BY targets.pages DESC, from_place, to_url LIMIT {MOST_MARKS}
 """
 
 
-def find_blocks(workspace: Workspace) -> None:
+def find_blocks(workspace: MiningTables) -> None:
     """Adds the tables `blocks` and `content`; needs `urls` of `webcrawl.mining.patterns`."""
-    workspace.run(_BLOCKS)
+    for name, query in (
+        ("placed", _PLACED),
+        ("targets", _TARGETS),
+        ("blocks", _BLOCKS),
+        ("content", _CONTENT),
+    ):
+        workspace.create(name, query)
 
 
-def marks(workspace: Workspace) -> Mapping[str, frozenset[bytes]]:
+def marks(workspace: MiningTables) -> Mapping[str, frozenset[bytes]]:
     """Returns the hashes of the targets of boilerplate by the host and pattern of the pages."""
     marked: dict[str, set[bytes]] = {}
-    for batch in workspace.rows(_MARKS, [MOST_MARKS]):
+    for batch in workspace.rows(_MARKS):
         for pattern, url in batch:
             marked.setdefault(pattern, set()).add(mark(url))
     return {pattern: frozenset(hashes) for pattern, hashes in marked.items()}
@@ -85,17 +95,16 @@ LEAST_NEW = 2
 """A page is no hub before this many new pages: a single one may be chance."""
 
 _KINDS = f"""
-CREATE TABLE page_kinds AS
 WITH shown AS (
     SELECT from_url, to_url, text, links.block FROM links JOIN urls ON url = from_url
     LEFT JOIN blocks ON from_place = urls.place AND blocks.block = links.block
     WHERE element IN ('a', 'area') AND from_url <> to_url AND NOT coalesce(boilerplate, false)
 ), areas AS (
     SELECT from_url, max(links) AS area FROM (
-        SELECT from_url, block, count(DISTINCT to_url) AS links FROM shown GROUP BY ALL
-    ) GROUP BY from_url
+        SELECT from_url, block, count(DISTINCT to_url) AS links FROM shown GROUP BY from_url, block
+    ) AS sizes GROUP BY from_url
 ), texts AS (
-    SELECT from_url, count(DISTINCT to_url) AS links, coalesce(sum(length(text)), 0)::BIGINT AS link_text
+    SELECT from_url, count(DISTINCT to_url) AS links, CAST(coalesce(sum(length(text)), 0) AS BIGINT) AS link_text
     FROM shown GROUP BY from_url
 )
 SELECT url, coalesce(links, 0) AS links, coalesce(area, 0) AS area, coalesce(link_text, 0) AS link_text,
@@ -106,49 +115,54 @@ FROM pages LEFT JOIN texts ON texts.from_url = url LEFT JOIN areas ON areas.from
 """
 # Links to what was never fetched, out of scope or broken tell nothing. The square root makes a page that has something
 # new at every reading better than one long list, such as a changelog, that was read once.
+# The rank of a value is that of percent_rank(), for which Spark would sort all pages on one machine. Scores are
+# rounded, since sums depend on the order of their terms in the last digit.
 _HUBS = f"""
-CREATE TABLE hubs AS
-WITH ranks AS (
-    SELECT url, percent_rank() OVER (ORDER BY value) AS rank FROM pages WHERE value IS NOT NULL
+WITH sizes AS (
+    SELECT value, count(*) AS pages FROM pages WHERE value IS NOT NULL GROUP BY value
+), ranks AS (
+    SELECT value, coalesce(CAST(sum(pages) OVER (
+        ORDER BY value ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS BIGINT), 0) / greatest((SELECT count(value) FROM pages) - 1, 1) AS rank FROM sizes
 ), yields AS (
     SELECT from_url, time, pages, coalesce(ranks.rank, {UNKNOWN}) AS worth,
            CASE WHEN next_time IS NULL THEN 1 ELSE (next_time - time) / (next_time - time + {DAY}) END AS ahead
-    FROM first_links JOIN pages target ON target.url = to_url AND target.sound
-    JOIN pages hub ON hub.url = from_url AND hub.sound LEFT JOIN ranks ON ranks.url = to_url
+    FROM first_links JOIN pages AS target ON target.url = to_url AND target.sound
+    JOIN pages AS hub ON hub.url = from_url AND hub.sound LEFT JOIN ranks ON ranks.value = target.value
 ), by_reading AS (
-    SELECT from_url, count(*) AS new, count(*) FILTER (pages = 1) AS unique_links, sum(worth) AS worth,
+    SELECT from_url, count(*) AS new, count(*) FILTER (WHERE pages = 1) AS unique_links, sum(worth) AS worth,
            sum(ahead) AS ahead, sqrt(sum(worth * ahead)) AS score
     FROM yields GROUP BY from_url, time
 ), sums AS (
-    SELECT from_url AS url, sum(new)::BIGINT AS new, sum(unique_links)::BIGINT AS unique_links, count(*) AS readings,
-           sum(worth) / sum(new) AS better, sum(ahead) / sum(new) AS sooner, sum(score) AS score
+    SELECT from_url AS url, CAST(sum(new) AS BIGINT) AS new, CAST(sum(unique_links) AS BIGINT) AS unique_links,
+           count(*) AS readings, sum(worth) / sum(new) AS better, sum(ahead) / sum(new) AS sooner,
+           round(sum(score), 9) AS score
     FROM by_reading GROUP BY from_url
 )
-SELECT *, row_number() OVER (ORDER BY score DESC, url) AS rank FROM sums WHERE new >= {LEAST_NEW}
+SELECT * FROM sums WHERE new >= {LEAST_NEW}
 """
 
 
-def judge_pages(workspace: Workspace) -> None:
+def judge_pages(workspace: MiningTables) -> None:
     """Adds the tables `page_kinds` and `hubs`; needs the tables `blocks` and `content`."""
-    workspace.run(_KINDS)
-    workspace.run(_HUBS)
+    workspace.create("page_kinds", _KINDS)
+    workspace.ranked("hubs", _HUBS, "score DESC, url")
 
 
 MOST_TEXTS = 50
 """The most distinct texts of a URL."""
 
 _ANCHORS = f"""
-CREATE TABLE anchors AS
 WITH texts AS (
-    SELECT to_url, lower(trim(text)) AS words, any_value(trim(text) ORDER BY from_url) AS text,
+    SELECT to_url, lower(trim(text)) AS words, min_by(trim(text), (from_url, text)) AS text,
            count(DISTINCT CASE WHEN boilerplate THEN urls.place ELSE from_url END) AS pages
     FROM links JOIN urls ON url = from_url
     LEFT JOIN blocks ON from_place = urls.place AND blocks.block = links.block
-    WHERE from_url <> to_url AND trim(text) <> '' GROUP BY to_url, words
-), best AS (
-    SELECT * FROM texts QUALIFY row_number() OVER (PARTITION BY to_url ORDER BY pages DESC, words) <= {MOST_TEXTS}
+    WHERE from_url <> to_url AND trim(text) <> '' GROUP BY to_url, lower(trim(text))
+), numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY to_url ORDER BY pages DESC, words) AS number FROM texts
 ), joined AS (
-    SELECT to_url, string_agg(text, chr(10) ORDER BY pages DESC, words) AS anchors FROM best GROUP BY to_url
+    SELECT to_url, {{lines}} AS anchors FROM numbered WHERE number <= {MOST_TEXTS} GROUP BY to_url
 )
 SELECT to_url AS url, anchors, count(DISTINCT from_url) AS pages, count(DISTINCT host) AS hosts
 FROM joined JOIN links USING (to_url) JOIN urls ON url = from_url
@@ -156,6 +170,6 @@ WHERE from_url <> to_url GROUP BY to_url, anchors
 """
 
 
-def collect_anchors(workspace: Workspace) -> None:
+def collect_anchors(workspace: MiningTables) -> None:
     """Adds the table `anchors`; needs the tables `blocks` and `content`."""
-    workspace.run(_ANCHORS)
+    workspace.create("anchors", _ANCHORS.format(lines=workspace.lines("text", "number")))

@@ -15,11 +15,12 @@ The measures count distinct pairs of a page of pattern A and a URL of pattern B 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from webcrawl.errors import InvalidURL
 from webcrawl.mining.libraries import pyarrow
-from webcrawl.mining.workspace import Workspace
+from webcrawl.mining.workspace import MiningTables
 from webcrawl.policies.url_patterns import url_pattern
 from webcrawl.urls.canonical import split
 
@@ -33,23 +34,18 @@ _USUAL_BITS = 2
 _BITS_A_LEVEL = 4
 """A uniqueness of at least 2**-_USUAL_BITS costs no level; each further factor of 2**-_BITS_A_LEVEL costs a level."""
 
-_URLS = """
-CREATE TABLE all_urls AS
-SELECT from_url AS url FROM links UNION SELECT to_url FROM links UNION SELECT url FROM pages;
-CREATE TABLE urls(url TEXT, host TEXT, pattern TEXT, place TEXT);
-"""
+_URLS = "SELECT from_url AS url FROM links UNION SELECT to_url FROM links UNION SELECT url FROM pages"
+_COLUMNS = ("url", "host", "pattern", "place")
 _PATTERNS = """
-CREATE TABLE patterns AS
 SELECT place, any_value(host) AS host, any_value(pattern) AS pattern, count(*) AS known,
        count(pages.url) AS pages, avg(value) AS value, coalesce(stddev_samp(value), 0) AS deviation
 FROM urls LEFT JOIN pages USING (url) GROUP BY place
 """
 _PAIRS = """
-CREATE TABLE pairs AS
 WITH counted AS (
     SELECT from_place, to_place, count(*) AS pairs,
            count(DISTINCT from_url) AS from_pages, count(DISTINCT to_url) AS to_urls
-    FROM content WHERE from_url <> to_url GROUP BY ALL
+    FROM content WHERE from_url <> to_url GROUP BY from_place, to_place
 )
 SELECT from_place, to_place, pairs, from_pages, to_urls,
        to_urls / pairs AS uniqueness, to_urls / b.known AS coverage,
@@ -57,7 +53,6 @@ SELECT from_place, to_place, pairs, from_pages, to_urls,
 FROM counted JOIN patterns a ON a.place = from_place JOIN patterns b ON b.place = to_place
 """
 _WEIGHTS = f"""
-CREATE TABLE weights AS
 WITH fetched AS (
     SELECT host FROM patterns WHERE pages > 0 GROUP BY host
 ), judged AS (
@@ -69,38 +64,40 @@ SELECT *, (log2(uniqueness) + {_USUAL_BITS}) / {_BITS_A_LEVEL} AS levels,
        round(16 * greatest(-{MOST_LEVELS}, least(0, levels))) / 16 AS weight
 FROM judged
 """
-_WORSE = """
-SELECT place, weight FROM weights JOIN patterns USING (place) WHERE weight < 0 ORDER BY known DESC, place LIMIT ?
+_WORSE = f"""
+SELECT place, weight FROM weights JOIN patterns USING (place) WHERE weight < 0
+ORDER BY known DESC, place LIMIT {MOST_WEIGHTS}
 """
 
 
-def add_urls(workspace: Workspace) -> None:
+def add_urls(workspace: MiningTables) -> None:
     """Adds the tables `urls` and `patterns`."""
-    workspace.run(_URLS)
+    workspace.mapped("urls", _URLS, placed, _COLUMNS)
+    workspace.create("patterns", _PATTERNS)
+
+
+def placed(urls: Sequence[str]) -> Any:
+    """Returns a record batch of `urls` for some URLs; leaves out invalid ones, which a database may have."""
+    rows: list[tuple[str, str, str, str]] = []
+    for url in urls:
+        try:
+            host, path = split(url)
+        except InvalidURL:
+            continue
+        pattern = url_pattern(path)
+        rows.append((url, host, pattern, host + pattern))
     arrow = pyarrow()
-    names = ("url", "host", "pattern", "place")
-    for batch in workspace.rows("FROM all_urls"):
-        rows: list[tuple[str, str, str, str]] = []
-        for (url,) in batch:
-            try:
-                host, path = split(url)
-            except InvalidURL:  # a database may have invalid URLs
-                continue
-            pattern = url_pattern(path)
-            rows.append((url, host, pattern, host + pattern))
-        columns = [arrow.array(column, arrow.string()) for column in zip(*rows, strict=True)]
-        if columns:
-            workspace.add("urls", arrow.table(columns, names=names))
-    workspace.run(_PATTERNS)
+    columns = zip(*rows, strict=True) if rows else [()] * len(_COLUMNS)
+    return arrow.record_batch([arrow.array(column, arrow.string()) for column in columns], names=_COLUMNS)
 
 
-def measure(workspace: Workspace) -> None:
+def measure(workspace: MiningTables) -> None:
     """Adds the tables `pairs` and `weights`; needs `content` of `webcrawl.mining.pages`."""
-    workspace.run(_PAIRS)
-    workspace.run(_WEIGHTS)
+    workspace.create("pairs", _PAIRS)
+    workspace.create("weights", _WEIGHTS)
 
 
-def weights(workspace: Workspace) -> Mapping[str, float]:
+def weights(workspace: MiningTables) -> Mapping[str, float]:
     """Returns by host and pattern the levels by which its URLs are worse, for patterns with worse URLs."""
-    batches = workspace.rows(_WORSE, [MOST_WEIGHTS])
+    batches = workspace.rows(_WORSE)
     return {pattern: weight for batch in batches for pattern, weight in batch}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from webcrawl.errors import InvalidURL, StoreError
 from webcrawl.mining.libraries import linear_models
-from webcrawl.mining.workspace import Workspace
+from webcrawl.mining.workspace import MiningTables
 from webcrawl.policies.learned_value import BITS, ValueModel, bucket, even, features
 from webcrawl.urls.canonical import normalize, split
 
@@ -29,9 +29,9 @@ _PASSES, _STEPS = 8, 5_000
 """The passes over all pages. Few pages get more passes, until the weights have been updated this many times."""
 _BATCH = 2_000
 _LEAST_VARIANCE = 1e-9
-_EXAMPLES = """
+_EXAMPLES = f"""
 SELECT url, depth, coalesce(first_links.from_url, referrer, ''), coalesce(text, ''), value, sound
-FROM pages LEFT JOIN first_links ON to_url = url WHERE value IS NOT NULL ORDER BY hash(url), url LIMIT ?
+FROM pages LEFT JOIN first_links ON to_url = url WHERE value IS NOT NULL ORDER BY md5(url), url LIMIT {MOST_PAGES}
 """
 
 
@@ -50,10 +50,10 @@ class Lesson:
     explained: float | None
 
 
-def learn(workspace: Workspace, target: str) -> Lesson:
+def learn(workspace: MiningTables, target: str) -> Lesson:
     """Learns from the pages of the workspace; raises StoreError for too few pages or equal values."""
     examples = Examples()
-    for batch in workspace.rows(_EXAMPLES, [MOST_PAGES]):
+    for batch in workspace.rows(_EXAMPLES):
         for url, depth, source, text, value, is_sound in batch:
             examples.add(url, depth, source, text, value, is_sound=bool(is_sound))
     values, number = np.array(examples.values), len(examples.values)

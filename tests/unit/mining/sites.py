@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow
 
@@ -17,9 +17,10 @@ from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.pages import find_blocks
 from webcrawl.mining.patterns import add_urls
-from webcrawl.mining.workspace import Workspace
+from webcrawl.mining.workspace import MiningTables, Workspace, page_schema
 
 HOST = "http://a.example"
+Tables = TypeVar("Tables", bound=MiningTables)
 SECOND = 1_000_000
 
 
@@ -52,21 +53,29 @@ def stored(folder: Path, site: Site, *, start: int = TIME, read_at: int | None =
     store.close()
 
 
-@contextmanager
 def workspace_of(
     folder: Path,
     site: Site,
     values: Mapping[str, tuple[int | None, float | None]] | None = None,
     unsound: Collection[str] = (),
-) -> Iterator[Workspace]:
+) -> AbstractContextManager[Workspace]:
     """A workspace with a site, its URLs and blocks. `values`: the length of the text and the value of each page."""
+    return mined(Workspace, folder, site, values, unsound)
+
+
+@contextmanager
+def mined(
+    opened: Callable[[Path], AbstractContextManager[Tables]],
+    folder: Path,
+    site: Site,
+    values: Mapping[str, tuple[int | None, float | None]] | None = None,
+    unsound: Collection[str] = (),
+) -> Iterator[Tables]:
+    """As `workspace_of`, with the tables of an engine."""
     stored(folder, site)
     config = StoreConfig("", "", folder, links=(folder / "links").as_uri())
-    kinds = [("url", pyarrow.string()), ("depth", pyarrow.int32()), ("referrer", pyarrow.string())]
-    kinds += [("text_length", pyarrow.int64()), ("sound", pyarrow.bool_()), ("value", pyarrow.float64())]
-    schema = pyarrow.schema(kinds)
-    with Workspace(folder) as workspace:
-        workspace.load_links(link_files(config).openers)
+    with opened(folder) as workspace:
+        workspace.load_links(link_files(config))
         known = values if values is not None else dict.fromkeys(site, (100, 1.0))
         rows = [
             {
@@ -79,7 +88,7 @@ def workspace_of(
             }
             for url, (length, value) in known.items()
         ]
-        workspace.add("pages", pyarrow.Table.from_pylist(rows, schema))
+        workspace.add_pages([pyarrow.Table.from_pylist(rows, page_schema())])
         add_urls(workspace)
         find_blocks(workspace)
         yield workspace

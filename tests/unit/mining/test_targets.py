@@ -15,7 +15,7 @@ from tests.metadata import row
 from tests.unit.links.rows import TIME, entry
 from webcrawl.config import StoreConfig
 from webcrawl.errors import ConfigurationError, StoreError
-from webcrawl.links.sources import link_files
+from webcrawl.links.sources import LinkFiles, link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.targets import Target
 from webcrawl.mining.workspace import Workspace
@@ -72,7 +72,7 @@ def columns(uri: str, metadata: Metadata) -> Iterator[ChosenColumns]:
 
 def loaded(columns: ChosenColumns, name: str, folder: Path, crawl: str | None = None) -> dict[str, Any]:
     with Workspace(folder) as workspace:
-        workspace.load_links([])
+        workspace.load_links(LinkFiles([], 0, []))
         workspace.load_pages(columns, Target.named(name), crawl)
         return {url: rest for batch in workspace.rows("FROM pages") for url, *rest in batch}
 
@@ -107,7 +107,7 @@ def test_new_links_are_those_that_no_page_had_before(columns: ChosenColumns, tmp
     store.close()
     files = link_files(StoreConfig("", "", tmp_path, links=(tmp_path / "links").as_uri()))
     with Workspace(tmp_path) as workspace:
-        workspace.load_links(files.openers)
+        workspace.load_links(files)
         workspace.load_pages(columns, Target.named("links"))
         found = {
             url: value for batch in workspace.rows("SELECT url, value FROM pages") for url, value in batch
@@ -123,4 +123,4 @@ def test_damaged_links_are_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     files = link_files(StoreConfig("", "", tmp_path, links=(tmp_path / "links").as_uri()))
     with Workspace(tmp_path) as workspace, pytest.raises(StoreError, match=path.name):
-        workspace.load_links(files.openers)
+        workspace.load_links(files)

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.links.rows import TIME, entry
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.links.sources import link_files
+from webcrawl.links.sources import LinkFiles, link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.mining.training import Examples, learn
 from webcrawl.mining.workspace import Workspace
@@ -30,7 +30,7 @@ PAGES = [
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     with Workspace(tmp_path) as workspace:
-        workspace.load_links([])
+        workspace.load_links(LinkFiles([], 0, []))
         yield workspace
     assert list(tmp_path.iterdir()) == []
 
@@ -89,12 +89,12 @@ def test_the_text_of_the_first_link_counts(workspace: Workspace, tmp_path: Path)
             store.write([entry(f"{HOST}/first{number}", url, text=kind)])
     store.close()
     config = StoreConfig("", "", tmp_path, links=folder.as_uri())
-    workspace.load_links(link_files(config).openers)
+    workspace.load_links(link_files(config))
     add(workspace, values, referrer=f"{HOST}/other")
     lesson = learn(workspace, "text")
     assert level(lesson.value, "/p/99", "a review") > 1 > -1 > level(lesson.value, "/p/99", "Advertisement!")
     workspace.run("DELETE FROM links")
-    workspace.load_links(link_files(config).openers, crawl="another")
+    workspace.load_links(link_files(config), crawl="another")
     assert workspace.run("SELECT count(*) FROM first_links").fetchone() == (0,)
     for path in folder.iterdir():
         path.unlink()

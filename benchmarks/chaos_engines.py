@@ -138,7 +138,9 @@ class EverySecond(Server):
         synced = time.monotonic() - _SYNC_SECONDS
         # at any byte: an incomplete command at the end is removed when the file is loaded
         length = max((length for at, length in self._lengths if at <= synced), default=0)
-        os.truncate(self._log(), length or self._log().stat().st_size)
+        size = self._log().stat().st_size
+        # the lengths may be of before the last kill: a file that grew by zeros could not be loaded
+        os.truncate(self._log(), min(length or size, size))
 
     def end(self) -> None:
         self._ending.set()

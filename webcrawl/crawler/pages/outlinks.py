@@ -46,6 +46,8 @@ L = TypeVar("L", str, Link)
 
 _BATCH = 500
 _MANY = 5_000
+_MOST_COUNTED = 128 * 1024
+"""The most bytes for which a page counts among those that wait, so that a few sitemaps do not keep new hosts waiting."""
 """A page with more links waits for other pages so often that its host counts as over its share."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RESOURCE_LEVEL = 0
@@ -162,7 +164,7 @@ class Outlinks:
 
         Waits while many links have not been sent to the engine, because they would fill the memory. The page's host is
         not asked meanwhile: the bodies of pages that wait here keep other pages from being processed. The body of
-        `document` does not count for this, because it is not in use.
+        `document` does not count for this, because it is not in use, but while many pages wait, no new host is asked.
         """
         if len(links) <= _BATCH:
             add(links, await self._with_ages(links, source))
@@ -174,7 +176,8 @@ class Outlinks:
             if document is not None:
                 waits.enter_context(self._session.readers.aside(document))
                 if self._session.outlines is not None:
-                    waits.enter_context(self._session.outlines.hosts.reading(host, len(document)))
+                    size = min(len(document), _MOST_COUNTED)
+                    waits.enter_context(self._session.outlines.hosts.reading(host, size))
             for start in range(0, len(links), _BATCH):
                 async with worker.intake.turn_to_add(self._session.turns.ending):
                     batch = links[start : start + _BATCH]

@@ -276,6 +276,8 @@ class TimesByRule(Dict):
     def parse(self, value: Any) -> Any:
         table = super().parse(value)
         for rule, seconds in table.items():
+            if not isinstance(rule, str):
+                raise WrongEntry(f"entry {rule!r} is no host or URL pattern")
             try:
                 table[rule] = Seconds().parse(seconds)
             except (ValueError, TypeError, OverflowError) as error:

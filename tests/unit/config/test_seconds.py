@@ -52,3 +52,8 @@ def test_the_least_time_holds_for_text() -> None:
 def test_numbers_that_no_time_or_size_has_are_refused(setting: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"^{setting}, .* is too large: at most 1"):
         check({setting: value})
+
+
+def test_a_rule_for_times_is_text() -> None:
+    with pytest.raises(ConfigurationError, match="FETCH_MAX_AGE, entry 1 is no host or URL pattern"):
+        check({"FETCH_MAX_AGE": {1: "7d"}})

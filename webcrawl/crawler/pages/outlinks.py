@@ -49,6 +49,8 @@ _MANY = 5_000
 _MOST_COUNTED = 128 * 1024
 """The most bytes for which a page counts among those that wait, so that a few sitemaps do not keep new hosts waiting."""
 """A page with more links waits for other pages so often that its host counts as over its share."""
+_MOST_COUNTED = 128 * 1024
+"""The most bytes for which a page counts among those that wait: a few sitemaps do not keep new hosts waiting."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _RESOURCE_LEVEL = 0
 MOST_FOLDERS = 20

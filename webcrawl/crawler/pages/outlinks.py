@@ -46,8 +46,6 @@ L = TypeVar("L", str, Link)
 
 _BATCH = 500
 _MANY = 5_000
-_MOST_COUNTED = 128 * 1024
-"""The most bytes for which a page counts among those that wait, so that a few sitemaps do not keep new hosts waiting."""
 """A page with more links waits for other pages so often that its host counts as over its share."""
 _MOST_COUNTED = 128 * 1024
 """The most bytes for which a page counts among those that wait: a few sitemaps do not keep new hosts waiting."""

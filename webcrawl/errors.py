@@ -29,6 +29,7 @@ CrawlError
 │   └── HandshakeFailed         the server accepted the connection, but its TLS failed
 ├── TunnelRefused            a proxy refused to connect to a host
 ├── Disconnected             a server closed the connection before it answered (also a ConnectionError)
+│   └── Unconfirmed             the system gave the request up, as while the network is cut
 ├── MalformedHead            the head of a response cannot be parsed as HTTP
 │   └── HeadTooLong             it has a line that is too long, or too many lines
 ├── LeaseLost                the lease of a host ran out before its request was sent

@@ -48,10 +48,7 @@ def start(start_crawl: Start, seeds: list[str], **options: Any) -> Crawl:
     return start_crawl(
         "broad",
         seeds,
-        DOWNLOAD_DELAY=0.01,
-        PROGRESS_INTERVAL=0.2,
-        FRONTIER_MAX_ATTEMPTS=1,
-        **options,
+        **{"DOWNLOAD_DELAY": 0.01, "PROGRESS_INTERVAL": 0.2, "FRONTIER_MAX_ATTEMPTS": 1, **options},
     )
 
 
@@ -149,7 +146,12 @@ def test_a_crawl_pauses_at_its_share_of_the_disk_and_continues(
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 5_700_000)
-    options = {"STORE_URI": (small_disk / "warc").as_uri(), "STORE_MIN_FREE_BYTES": 0, "STORE_MAX_SHARE": 0.7}
+    options = {
+        "STORE_URI": (small_disk / "warc").as_uri(),
+        "STORE_MIN_FREE_BYTES": 0,
+        "STORE_MAX_SHARE": 0.7,
+        "DOWNLOAD_DELAY": 0.1,  # the disk is looked at once a second
+    }
     first = start(start_crawl, urls[: len(SITES)], **options)
     wait_until_idle(web, first)
     assert "STORE_MAX_SHARE is 70%" in first.stderr

@@ -133,6 +133,6 @@ async def test_a_borrowed_turn_ends_before_its_time(frontier: Frontier) -> None:
     request = Request(f"{HOST}/robots.txt")
     one.limit(request, usual=180.0)
     assert request.meta["download_timeout"] == pytest.approx(0.3)
-    assert one.holds
+    assert one.is_open()
     await asyncio.sleep(0.2)
-    assert not one.holds, "there would be too little time for the response"
+    assert not one.is_open(), "there would be too little time for the response"

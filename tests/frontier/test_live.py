@@ -220,7 +220,7 @@ async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_
     assert [each["name"] for each in valkey.xinfo_consumers("live:urls", "live")] == [b"second"]
     assert counters == {"live_messages": 2, "live_dead_messages": 1}
     ((_, dead),) = valkey.xrange("live:dead")
-    assert dead[b"error"] == b"max_age is a number, not 'soon'"
+    assert dead[b"error"] == b"max_age is seconds of at least 0, or such as 90s, 5m, 2h or 7d, not 'soon'"
     assert json.loads(dead[b"message"]) == {"url": A, "max_age": "soon"}
 
 
@@ -253,6 +253,7 @@ def test_a_message_is_read_as_it_was_written(
     )
     message = {name.encode(): value.encode() for name, value in request.to_message().items()}
     assert LiveRequest.from_message(message) == request
+    assert LiveRequest.from_message({b"url": b"/", b"max_age": b"2h"}).max_age == 7200
 
 
 @given(

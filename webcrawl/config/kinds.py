@@ -105,7 +105,7 @@ class Whole(Number):
     """A whole number from `least` to `most`; with `or_zero` also 0."""
 
     or_zero: bool = False
-    largest: ClassVar[float] = 1e18
+    largest: ClassVar[float] = 9e18
     type = "int"
 
     @property

@@ -39,9 +39,6 @@ MOST_READ_AHEAD = 32 * 1024 * 1024
 _TLS_READ_AHEAD = 8 * 1024 * 1024
 _CONTINUE_SECONDS = 1.0
 """The time after which a body is sent to a server that does not say whether it wants it (RFC 9110, section 10.1.1)."""
-STRAY_SECONDS = 3.0
-"""How long a packet stays in the system after its connection was given up: Linux asks three times, a second each, for
-the link address of the next hop (ARP), and sends the packet as soon as it has the address."""
 _GIVEN_UP = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 _NO_LINGER = struct.pack("ii", 1, 0)
 

@@ -15,6 +15,9 @@ SOCKS_VERSIONS = {"socks4": 4, "socks4a": 4, "socks5": 5, "socks5h": 5}
 """Versions of SOCKS by the scheme of a proxy's URL; proxies of socks4a and socks5h resolve names themselves."""
 PROXY_PORTS = {**DEFAULT_PORTS, **dict.fromkeys(SOCKS_VERSIONS, 1080)}
 """The default ports of proxies by the scheme of their URL."""
+STRAY_SECONDS = 3.0
+"""How long a packet stays in the system after its connection was given up: Linux asks three times, a second each, for
+the link address of the next hop (ARP), and sends the packet as soon as it has the address."""
 _WITHOUT_BODY = (b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"CONNECT")
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from webcrawl.config.kinds import Seconds
 from webcrawl.documents.written_addresses import written_addresses
-from webcrawl.errors import WrongMessage, brief
+from webcrawl.errors import WrongEntry, WrongMessage, brief
 from webcrawl.frontier.entry import DEFAULT_LEVEL
 
 RELATED = frozenset({"image", "feed"})
@@ -22,6 +23,7 @@ _SOURCES = ("url", "urls", "text")
 _FIELDS = frozenset({*_SOURCES, "id", "tag", "level", "max_age", "related", "render", "meta"})
 _YES_NO = {"": False, "0": False, "1": True}
 _LEVELS = range(8)
+_SECONDS = Seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class LiveRequest:
             id=fields.get("id", ""),
             tag=fields.get("tag", ""),
             level=int(_number(fields, "level", DEFAULT_LEVEL)),
-            max_age=_number(fields, "max_age", 0.0),
+            max_age=_seconds(fields, "max_age"),
             related=frozenset(fields.get("related", "").replace(",", " ").split()),
             render=_YES_NO[render],
             meta=_meta(fields.get("meta", "")),
@@ -126,6 +128,14 @@ def _number(fields: Mapping[str, str], name: str, default: float) -> float:
     if name == "level" and not value.is_integer():
         raise WrongMessage(f"level is an integer, not {value}")
     return value
+
+
+def _seconds(fields: Mapping[str, str], name: str) -> float:
+    text = fields.get(name) or "0"
+    try:
+        return float(_SECONDS.parse(text))
+    except (ValueError, WrongEntry):
+        raise WrongMessage(f"{name} is {_SECONDS.allowed}, not {brief(repr(text))}") from None
 
 
 def _meta(text: str) -> Mapping[str, Any]:

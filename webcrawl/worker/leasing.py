@@ -14,7 +14,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Lease
 from webcrawl.hosts.address_turns import AddressTurns
 from webcrawl.hosts.turns import Turns
-from webcrawl.http.connection import STRAY_SECONDS
+from webcrawl.http.requests import STRAY_SECONDS
 from webcrawl.policies.traffic import CLASSES
 from webcrawl.worker.leased_hosts import LeasedHosts
 from webcrawl.worker.membership import Membership

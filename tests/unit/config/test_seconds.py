@@ -50,7 +50,7 @@ def test_the_least_time_holds_for_text() -> None:
     ],
 )
 def test_numbers_that_no_time_or_size_has_are_refused(setting: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match=rf"^{setting}, .* is too large: at most 1"):
+    with pytest.raises(ConfigurationError, match=rf"^{setting}, .* is too large: at most "):
         check({setting: value})
 
 

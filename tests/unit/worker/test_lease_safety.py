@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from webcrawl.http.connection import STRAY_SECONDS
+from webcrawl.http.requests import STRAY_SECONDS
 from webcrawl.worker.leasing import LeaseSafety
 
 LEASE = 10.0

@@ -32,10 +32,17 @@ from webcrawl.documents.body import Body
 from webcrawl.documents.exchange import Exchange
 from webcrawl.errors import Unconfirmed
 from webcrawl.hosts.dns import to_try
-from webcrawl.http.connection import STRAY_SECONDS, HTTPConnection
+from webcrawl.http.connection import HTTPConnection
 from webcrawl.http.heads import Field, ResponseHead
 from webcrawl.http.pool import Pool, Way
-from webcrawl.http.requests import RequestTarget, expects_continue, head_of, proxy_at, target_of
+from webcrawl.http.requests import (
+    STRAY_SECONDS,
+    RequestTarget,
+    expects_continue,
+    head_of,
+    proxy_at,
+    target_of,
+)
 from webcrawl.metrics.observations import Observations
 from webcrawl.urls.canonical import is_address, without_fragment
 

@@ -139,6 +139,8 @@ class Answers:
         elif trouble == "busy":
             self._counts["busy"] += 1
             stream.write(answer("503 Service Unavailable", b"busy"))
+        elif not path[2:].isdigit():  # a question whether unknown pages are answered with 404
+            stream.write(answer("404 Not Found", b"There is no such page"))
         else:
             self._counts["pages"] += 1
             await self._send_page(self._world.page(host, int(path[2:])), trouble, stream)

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -17,6 +18,7 @@ from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.frontier import Crawl, Frontier, LeaseReport, Settlement
+from webcrawl.frontier.cold_host_move import HostMove
 from webcrawl.frontier.host_report import host_report
 from webcrawl.frontier.host_table import HostTable
 from webcrawl.frontier.ledger import BudgetEntry, Ledger
@@ -190,3 +192,53 @@ async def test_records_of_a_later_version_are_refused(
         await cold.move(0)
     with pytest.raises(StoreError, match="later version"):
         await cold.read([HOST])
+
+
+async def test_trust_reaches_a_host_whose_record_is_lost(
+    frontier_of: Frontiers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So it is for a new host that the filter of a bucket takes for one in the store."""
+    frontier = frontier_of(shards=1)
+    cold, trust = cold_hosts_of(frontier, tmp_path), TrustLedger(frontier.engine, frontier.keys)
+    await trust.pass_on(Discovery({HOST}))
+    assert await cold.move(0) == 1
+    (segment,) = tmp_path.glob("*/0000/*")
+    segment.unlink()
+    await trust.pass_on(Discovery({HOST}))
+    assert await cold.wake_all([0]) == 1
+    await trust.pass_on(Discovery())
+    assert await cold.wake_all([0]) == 0
+    assert await trust.trust(HOST) == 1.0
+
+
+async def test_a_move_that_went_on_late_replaces_no_later_record(
+    frontier_of: Frontiers, tmp_path: Path
+) -> None:
+    """As that of a worker that was suspended while another one moved the same shard."""
+    frontier = frontier_of(shards=1)
+    cold, ledger = cold_hosts_of(frontier, tmp_path), Ledger(frontier.engine, frontier.keys)
+    await ledger.add({"a.test": BudgetEntry(3)})
+    late = LateMove(cold._tails, 0, (0, b"0"))
+    moving = asyncio.create_task(late.run())
+    await late.has_read.wait()
+    await ledger.add({"a.test": BudgetEntry(4)})
+    assert await cold.move(0) == 1
+    late.goes_on.set()
+    assert await moving == 0
+    await ledger.add({"a.test": BudgetEntry(1)})
+    assert await cold.wake_all([0]) == 1
+    assert (await ledger.add({"a.test": BudgetEntry()}))["a.test"].spent == 8
+
+
+class LateMove(HostMove):
+    """Waits after it has read the idle hosts."""
+
+    def __init__(self, *options: Any) -> None:
+        super().__init__(*options)
+        self.has_read, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def _idle(self) -> dict[bytes, bytes]:
+        hosts = await super()._idle()
+        self.has_read.set()
+        await self.goes_on.wait()
+        return hosts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from redis import Redis
 
 from tests.cases import cases
+from tests.frontier.cold import cold_hosts_of
 from tests.frontier.contents import Contents
 from tests.frontier.copying import exporter_of
 from tests.frontier.pages import page
@@ -22,6 +24,7 @@ from webcrawl.frontier import Crawl, Frontier
 from webcrawl.frontier.checkpoint.files import load_manifest
 from webcrawl.frontier.checkpoint.restore import Importer
 from webcrawl.frontier.checkpoint.save import load, save
+from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.objects.store import location, open_store
 
@@ -38,6 +41,7 @@ class Copy:
         self.folder = folder
         self.store = FolderStore(folder.as_uri())
         self.record = Crawl(copy.engine, copy.keys, "w1")
+        self.cold_hosts: ColdHosts | None = None
 
     async def save(self, *, force: bool = False, name: str = "x") -> list[str]:
         """Returns the names of the files."""
@@ -47,10 +51,14 @@ class Copy:
 
     async def load(self, *, force: bool = False, name: str = "r") -> None:
         importer = Importer(self.copy.engine, self.copy.keys, name)
-        await load(importer, self.store, self.record, self._clear, self._begun, force=force)
+        await load(importer, self.store, self.record, self._clear, self._begun, self._restored, force=force)
 
     async def _begun(self) -> None:
         assert await self.record.restoring()
+
+    async def _restored(self) -> None:
+        for shard in range(self.copy.keys.shards) if self.cold_hosts else ():
+            await self.cold_hosts.move(shard)
 
     async def _clear(self) -> None:
         await self.copy.clear()
@@ -76,6 +84,26 @@ async def test_a_checkpoint_is_restored_from_files(copy: Copy, valkey: Redis) ->
     assert (await copy.copy.counts()).seen == len(URLS)
     assert await copy.record.begin()
     assert not [key for key in valkey.scan_iter() if b"restor" in key]
+
+
+async def test_idle_hosts_move_to_the_store_when_all_that_is_known_of_them_is_restored(
+    copy: Copy, tmp_path: Path
+) -> None:
+    hosts = [f"http://{letter}.test" for letter in "abcdef"]
+    for host in hosts:
+        prefix = copy.crawl.keys.queue(copy.crawl.keys.shard(host))[0]
+        for name, value in (("spent", "2 30"), ("trust", struct.pack("<ddI", 1.0, 1.0, 0))):
+            await copy.crawl.engine.client.hset(prefix + name, host, value)
+    await copy.save()
+    copy.cold_hosts = cold_hosts_of(copy.copy, tmp_path)
+    await copy.load()
+    known = await copy.cold_hosts.read(hosts)
+    assert {host: (facts["spent"], facts["trust"][-4:]) for host, facts in known.items()} == dict.fromkeys(
+        hosts, (b"2 30", bytes(4))
+    )
+    prefixes = [copy.copy.keys.queue(shard)[0] for shard in range(copy.copy.keys.shards)]
+    trusted = [await copy.copy.engine.client.get(prefix + "trusted") for prefix in prefixes]
+    assert sum(float(amount or 0) for amount in trusted) == len(hosts)
 
 
 async def test_a_checkpoint_is_replaced_only_with_force_and_when_complete(copy: Copy) -> None:

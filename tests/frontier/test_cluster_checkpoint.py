@@ -110,7 +110,7 @@ async def test_a_moved_slot_or_a_dead_primary_voids_a_checkpoint(
         pass
 
     importer = Importer(copy.engine, copy.keys, "r")
-    await load(importer, store, Crawl(copy.engine, copy.keys, "w1"), nothing, nothing, force=False)
+    await load(importer, store, Crawl(copy.engine, copy.keys, "w1"), nothing, nothing, nothing, force=False)
     counts = await copy.counts()
     assert (counts.queued, counts.seen) == (121, 121)
 

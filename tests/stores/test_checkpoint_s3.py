@@ -60,4 +60,4 @@ async def _save_and_restore(bucket: Callable[[], dict[str, bytes]], url: str, li
 async def _load(copy: Frontier, store: ObjectStore) -> None:
     importer = Importer(copy.engine, copy.keys, "r")
     record = Crawl(copy.engine, copy.keys, "w1")
-    await load(importer, store, record, copy.clear, record.totals, force=False)  # type: ignore[arg-type]
+    await load(importer, store, record, copy.clear, record.totals, record.totals, force=False)  # type: ignore[arg-type]

@@ -50,11 +50,17 @@ class Command(OpenedCrawlCommand):
             raise ConfigurationError('set SEEN_SET = "exact": a checkpoint cannot be restored with "bloom"')
 
         async def begun() -> None:
-            # long queues, idle hosts, and a seen set that is too large are spilled while they are restored
+            # long queues, and a seen set that is too large, are spilled while they are restored
             await connection.begin_tails()
             connection.tails.start(lambda: range(connection.keys.shards))
             connection.cold.start(lambda: range(connection.keys.shards))
-            connection.cold_hosts.start(lambda: range(connection.keys.shards))
+
+        async def restored() -> None:
+            # not within a file: a later record of a host that has moved would replace all that is known of it
+            while connection.tails.has_store and await connection.cold_hosts.move_if_full(
+                range(connection.keys.shards)
+            ):
+                pass
 
         async def clear() -> None:
             await connection.clear(keeps_runs=True)
@@ -67,11 +73,10 @@ class Command(OpenedCrawlCommand):
         store = open_store(location(args[0]), "checkpoint", classes, check=False)
         try:
             importer = Importer(connection.engine, connection.keys, connection.worker, lacking)
-            await load(importer, store, connection.crawl, clear, begun, force=opts.force)
+            await load(importer, store, connection.crawl, clear, begun, restored, force=opts.force)
         finally:
             await connection.tails.stop()
             await connection.cold.stop()
-            await connection.cold_hosts.stop()
         counts = await connection.frontier.counts()
         keys = connection.keys
         unit = " and POLITENESS_UNIT=origin" if keys.unit == "origin" else ""

@@ -129,12 +129,13 @@ async def load(
     crawl: Crawl,
     clear: Callable[[], Awaitable[None]],
     begun: Callable[[], Awaitable[None]],
+    restored: Callable[[], Awaitable[None]],
     *,
     force: bool,
 ) -> None:
     """Restores a crawl that does not exist; with `force`, the crawl may exist, and `clear` deletes it first.
 
-    Calls `begun` before it fills the crawl.
+    Calls `begun` before it fills the crawl, and `restored` after each file: all that is known of a host is in one file.
 
     Raises StoreError, ConfigurationError. Changes nothing if the checkpoint is damaged.
     """
@@ -151,7 +152,7 @@ async def load(
             async with renewed(importer.hold, HOLD_SECONDS):
                 await crawl.begin(restoring=importer.name)
                 await begun()
-                await _fill(importer, paths)
+                await _fill(importer, paths, restored)
             await importer.finish()
         except UNAVAILABLE as error:
             raise StoreError(f"the engine became unavailable ({error}): run scrapy restore again") from error
@@ -160,7 +161,7 @@ async def load(
                 await importer.release()
 
 
-async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
+async def _fill(importer: Importer, paths: Sequence[Path], restored: Callable[[], Awaitable[None]]) -> None:
     line = _ProgressLine()
     for number, path in enumerate(paths, 1):
         line.show(f"file {number} of {len(paths)}, {importer.urls:,} URLs")
@@ -168,6 +169,7 @@ async def _fill(importer: Importer, paths: Sequence[Path]) -> None:
             await importer.load(partial(records, path))
         except _DAMAGED as error:
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+        await restored()
     line.clear()
 
 

@@ -192,9 +192,10 @@ class HTTPConnection(asyncio.Protocol):
 
     def leave(self) -> None:
         """Closes the connection, whose response is not read any more."""
-        if self._reader is not None and self.transport is not None:
+        # TLS has no socket in the moment after it was closed
+        opened = self.transport.get_extra_info("socket") if self.transport is not None else None
+        if self._reader is not None and opened is not None:
             # the system would go on to send a request that the server does not confirm
-            opened = self.transport.get_extra_info("socket")
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.abort()
         self._reader = None

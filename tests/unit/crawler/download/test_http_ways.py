@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from tests.nameserver import Nameserver, Record, Trouble
 from tests.wire import Proxy, SocksProxy, Wire, plain
 from webcrawl.crawler.errors import ProxyFailed, RequestRefused
 from webcrawl.crawler.fetch import exchange_of
+from webcrawl.http.pool import Pool, Way
+from webcrawl.http.requests import Origin
 
 SIGNS = x509.KeyUsage(
     digital_signature=True,
@@ -549,3 +552,31 @@ def test_exchange_belongs_to_one_request_object() -> None:
             assert exchange_of(None) is None
 
     run(check())
+
+
+@cases("loop_run", [asyncio.run, uvloop.run])
+def test_a_connection_of_tls_may_be_left_in_the_moment_in_which_it_closes(
+    loop_run: Callable[[Any], None], authority: Authority
+) -> None:
+    loop_run(_left_while_it_closes(authority))
+
+
+async def _left_while_it_closes(authority: Authority) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return [host]
+
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0, ssl=authority.context)
+    pool = Pool(resolve, ssl.create_default_context)
+    way = Way(Origin("https", "127.0.0.1", server.sockets[0].getsockname()[1]))
+    connection = await pool.take(way)
+    connection.send("GET", b"GET / HTTP/1.1\r\n\r\n")
+    while connection.transport is not None and connection.transport.get_extra_info("socket") is not None:
+        await asyncio.sleep(0)
+    assert connection.transport is not None
+    pool.give(way, connection)
+    await pool.close()
+    server.close()

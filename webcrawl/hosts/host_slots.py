@@ -113,9 +113,8 @@ class HostSlots:
         slot.turn.answered = slot.turn.answered or answered
         before = self._leased.get(unit)
         if before is not None and before.host != host:
-            before.valid_until = (
-                -math.inf
-            )  # the other lease was lost; otherwise the engine would not have given this lease
+            # the other lease was lost; otherwise the engine would not have given this lease
+            before.valid_until = -math.inf
         self._leased[unit] = slot
         self.answered += slot.turn.answered - (before is not None and before.turn.answered)
         return slot.turn

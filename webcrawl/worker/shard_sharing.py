@@ -111,9 +111,8 @@ class ShardSharing:
         if owners != shares:
             try:
                 await self._crawl.workers.share_out(owners)
-            except (
-                EngineUnavailable
-            ):  # a full engine refuses the list, so all workers go on with the stored list
+            except EngineUnavailable:
+                # a full engine refuses the list, so all workers go on with the stored list
                 return dict(shares)
         return owners
 

@@ -127,6 +127,27 @@ async def test_a_domain_is_one_owner_wherever_its_hosts_are(frontier_of: Callabl
     assert slowdown(*counts[1]).at_once == 0.0, "nobody else waits"
 
 
+@pytest.mark.parametrize(
+    ("wide", "own", "other"),
+    [
+        ("trap.test", "large.trap.test", "largetrap.test"),
+        ("127.1.2.0/24", "127.1.2.200", "127.1.20.2"),
+    ],
+)
+async def test_a_large_host_of_a_wide_domain_is_nobody_else(
+    frontier_of: Callable[..., Frontier], wide: str, own: str, other: str
+) -> None:
+    frontier = frontier_of(shards=1)
+    reports = {"a.wide.test": wide, "b.wide.test": wide, own: own, other: other}
+    await frontier.add([page(f"http://{host}/{n}") for host in reports for n in range(12)])
+    for _ in range(2):
+        for host, lease in (await leased(frontier)).items():
+            await release(frontier, lease, f"{reports[host.partition('://')[2]]} 1")
+    ledger = Ledger(frontier.engine, frontier.keys)
+    counts = [await ledger.slow_down([0], Slowdown(), 1.0) for _ in range(2)]
+    assert counts == [(0, 2, 1.0), (0, 1, 1.0)], "the second look knows the wide domain; only one owner is another"
+
+
 async def test_the_hosts_of_a_domain_take_turns_when_all_hosts_have_sunk(
     frontier_of: Callable[..., Frontier],
 ) -> None:

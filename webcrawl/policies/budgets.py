@@ -117,7 +117,7 @@ def slowdown(better: int, sunk: float, wide: float) -> Slowdown:
     """Returns by how much hosts at the lowest level are slowed down.
 
     `better` hosts have better URLs and could be asked soon; `sunk` owners of budgets have one host at the lowest level,
-    and `wide` domains have many.
+    and `wide` domains have many. A host of a wide domain is no owner of its own here.
     """
     owners, others = sunk + wide, better + sunk
     factor = _SHARE * better / owners if owners else 0.0

@@ -87,11 +87,13 @@ def test_other_formats_have_the_columns_of_pages(web: LocalWeb, tmp_path: Path) 
     [
         (["file:///etc/hostname"], "'file:///etc/hostname' is not a URL of http, https, ftp"),
         (["https://"], "not a URL: 'https://'"),
+        (["urls.txt"], "urls.txt is a file: write @urls.txt for the URLs in it, https://urls.txt for a host"),
         (["@none.txt"], "cannot read the seeds in none.txt: No such file or directory"),
         (["nobody"], "there is no spider 'nobody': `webcrawl list` shows the spiders"),
     ],
 )
 def test_what_is_no_url_gets_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "urls.txt").write_text("https://example.com/")
     error = webcrawl("crawl", *words, *OPTIONS, folder=tmp_path, code=2).stderr
     assert error.startswith(f"webcrawl crawl: {message}") and error.count("\n") == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlsplit
 
@@ -56,6 +57,11 @@ def take_urls(words: list[str], opts: argparse.Namespace, settings: Settings) ->
     """
     has_urls = _are_urls(words) and words[0] not in get_spider_loader(settings).list()
     if has_urls:
+        for word in words:
+            if Path(word).is_file():
+                raise ConfigurationError(
+                    f"{word} is a file: write @{word} for the URLs in it, https://{word} for a host of that name"
+                )
         seeds, crawl = seeds_of(words)
         words[:] = [SPIDER]
         opts.spargs = [f"seeds={seeds}", *opts.spargs]

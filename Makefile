@@ -208,7 +208,7 @@ bench-search: .venv/.dev ## Measure how often search finds the wanted page, besi
 	@$(BIN)/python -m benchmarks.search $(ARGS)
 
 bench-texts: .venv/.dev ## Measure how well the main part of pages is found; ARGS="--annotated FILE"
-	@$(BIN)/python -m benchmarks.texts $(ARGS)
+	@$(BIN)/python -m benchmarks.main_parts $(ARGS)
 
 bench-duplicates: .venv/.dev ## Measure the index of duplicates in files, at 100 million texts; ARGS="--texts 1e6"
 	@$(BIN)/python -m benchmarks.duplicates $(ARGS)

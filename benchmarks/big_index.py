@@ -137,10 +137,8 @@ def run(step: str, home: Path, *words: str) -> Step:
 
 
 def main() -> None:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--pages", type=int, default=PAGES)
-    parser.add_argument("--folder", type=Path, help="where to write; by default a folder that is deleted")
-    args = parser.parse_args()
+    folder = Path, "where to write; by default a folder that is deleted"
+    args = command_line(__doc__, json=True, pages=PAGES, folder=folder).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         home = args.folder or Path(temporary)
         generated, began = GeneratedPages(), time.perf_counter()

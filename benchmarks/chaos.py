@@ -313,17 +313,10 @@ def run(
         clocks = [skewed_clock(SKEWS[slot.number % len(SKEWS)]) for slot in slots if slot.link]
 
         def start(slot: WorkerSlot) -> Crawl:
-            if slot.link is None:
-                return Crawl.start("broad", seeds, folder=folder, data_dir=data, **settings)
-            return Crawl.start(
-                "broad",
-                seeds,
-                folder=folder,
-                data_dir=data,
-                within=slot.link.command,
-                env=clocks[slot.number],
-                **settings,
-            )
+            apart: dict[str, Any] = {}
+            if slot.link:
+                apart = {"within": slot.link.command, "env": clocks[slot.number]}
+            return Crawl.start("broad", seeds, folder=folder, data_dir=data, **apart, **settings)
 
         chaos = Chaos(dice, server, leases, start, slots, lambda: bool(web.hits))
         chaos.troubles.skewed_clocks = sum(map(bool, clocks))
@@ -348,14 +341,14 @@ def run(
 
 
 def main() -> int:
-    parser = command_line(__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0, help="duration of the disturbance")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--engine", choices=ENGINES, default="server")
-    parser.add_argument(
-        "--workers", type=int, default=0, help="workers with a network each; 0: three without"
+    parser = command_line(
+        __doc__,
+        seconds=(120.0, "duration of the disturbance"),
+        seed=1,
+        engine=("server", "", ENGINES),
+        workers=(0, "workers with a network each; 0: three without"),
+        hosts=200,
     )
-    parser.add_argument("--hosts", type=int, default=200)
     options = parser.parse_args()
     if options.workers:
         if options.engine == "embedded":
@@ -363,20 +356,11 @@ def main() -> int:
         enter_own_network("benchmarks.chaos")
         prepare()
         if not skewed_clock(1.0):
-            print(
-                "libfaketime is not installed (apt-get install faketime): all clocks are right.", flush=True
-            )
+            print("libfaketime is not installed (apt-get install faketime): all clocks are right.")
     # a run that is ended takes its workers with it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    verdict = run(
-        folder,
-        seconds=options.seconds,
-        seed=options.seed,
-        engine=options.engine,
-        workers=options.workers,
-        hosts=options.hosts,
-    )
+    verdict = run(folder, **vars(options))
     print(verdict.table())
     if verdict.faults():
         print(f"Data, logs and what was done when (story.txt): {folder}")

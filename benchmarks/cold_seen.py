@@ -23,7 +23,10 @@ from benchmarks.frontier_bench import (
     Figure,
     batches,
     candidates,
+    figure,
     host_of,
+    keep_tails,
+    send,
 )
 from webcrawl.engine.scripts import script_call
 from webcrawl.frontier import Candidate
@@ -62,8 +65,7 @@ async def cold_seen(bench: Bench) -> list[Figure]:
         stored = sum(int(shard[b"cold"]) for shard in counts)
         await _delete_unused(tails)
         each = size_of(folder) / stored
-        figures.append(Figure("in the store, a known URL", each, "bytes", "", True, f"{stored:,} URLs"))
-    return figures
+        return [*figures, figure("in the store, a known URL", each, "bytes", f"{stored:,} URLs")]
 
 
 async def cold_hosts(bench: Bench) -> list[Figure]:
@@ -92,20 +94,12 @@ async def cold_hosts(bench: Bench) -> list[Figure]:
         wakes = Clock(bench.pid)
         while await wakes.run(cold.wake_all(range(SHARDS))):
             pass
-        note = f"{moved:,} records of {hosts:,} hosts; {moves.note([], moved)}"
+        note = f"{moved:,} records of {hosts:,} hosts; {moves.note(moved)}"
         return [
-            Figure("an idle host in the engine", (full - before) / hosts, "bytes", "", True, "before"),
-            Figure("an idle host in the store", size_of(Path(name)) / hosts, "bytes", "", True, note),
-            Figure(
-                "its share of the engine",
-                (left - before) / hosts,
-                "bytes",
-                "at most 10",
-                left - before <= 10 * hosts,
-            ),
-            Figure(
-                "come back", len(sample) / wakes.seconds, "hosts/s", "", True, wakes.note([], len(sample))
-            ),
+            figure("an idle host in the engine", (full - before) / hosts, "bytes", "before"),
+            figure("an idle host in the store", size_of(Path(name)) / hosts, "bytes", note),
+            figure("its share of the engine", (left - before) / hosts, "bytes", most=10),
+            figure("come back", len(sample) / wakes.seconds, "hosts/s", wakes.note(len(sample))),
         ]
 
 
@@ -168,9 +162,8 @@ def _marks(bench: Bench, numbers: Sequence[int], rounds: range) -> Marks:
 async def _add(bench: Bench, cold: _Counted, known: int) -> list[Figure]:
     """Adds half of the new URLs alone, and half with as many known ones, in both cases by pages with 20 links."""
     hosts, total = bench.scaled(HOSTS), round((1 - COLD - HOT) * bench.scaled(URLS))
-    figures, chance, first, most = [], random.Random(1), hosts * (known + 2), 0
-    moves = Clock(bench.pid)
-    moved = 0
+    figures, chance, first = [], random.Random(1), hosts * (known + 2)
+    moves, moved, most = Clock(bench.pid), 0, 0
     for name, old in (("new URLs of cold hosts", 0), ("50% known", LINKS // 2)):
         clock, asked, new = Clock(bench.pid), cold.asked, 0
         moved_before = moves.seconds
@@ -180,29 +173,18 @@ async def _add(bench: Bench, cold: _Counted, known: int) -> list[Figure]:
                 for part in some[::BATCH]
             ]
             waiting = iter(work)
-            await clock.run(asyncio.gather(*(_send(bench, waiting) for _ in range(2))))
+            await clock.run(asyncio.gather(*(send(bench.frontier, waiting) for _ in range(2))))
             new += sum(map(len, work))
             await _forget_queues(bench, {url.host for pages in work for url in pages})
             first += ROUND
             most = max(most, await bench.memory())
             moved += await moves.run(cold.spill_if_full(range(SHARDS)))
         seconds = clock.seconds + moves.seconds - moved_before
-        note = f"{(cold.asked - asked) / new:.1%} ask the store; {clock.note([], new)}; with the moves"
-        figures.append(
-            Figure(
-                f"add, {name}", new / seconds, "URLs/s", f"at least {TARGET:,}", new / seconds >= TARGET, note
-            )
-        )
-    limit = _limit(bench)
-    figures.append(
-        Figure(
-            "memory of the engine, at most", most / 1e6, "MB", f"at most {limit / 1e6:,.0f}", most <= limit
-        )
-    )
+        note = f"{(cold.asked - asked) / new:.1%} ask the store; {clock.note(new)}; with the moves"
+        figures.append(figure(f"add, {name}", new / seconds, "URLs/s", note, least=TARGET))
+    figures.append(figure("memory of the engine, at most", most / 1e6, "MB", most=_limit(bench) / 1e6))
     if moved:
-        figures.append(
-            Figure("move to the store", moved / moves.seconds, "URLs/s", "", True, moves.note([], moved))
-        )
+        figures.append(figure("move to the store", moved / moves.seconds, "URLs/s", moves.note(moved)))
     return figures
 
 
@@ -215,11 +197,6 @@ def _pages(hosts: int, numbers: range, old: int, known: int, chance: random.Rand
         links += candidates((host + hosts * turn for turn in turns), hosts)
         links += candidates((host + hosts * turn for turn in chance.sample(range(known), old)), hosts)
     return links
-
-
-async def _send(bench: Bench, waiting: object) -> None:
-    for batch in waiting:  # type: ignore[attr-defined]
-        await bench.frontier.add(batch)
 
 
 async def _forget_queues(bench: Bench, hosts: Iterable[str]) -> None:
@@ -239,11 +216,9 @@ async def _check(bench: Bench, known: int) -> list[Figure]:
     new = 0
     for start in range(0, SAMPLE, BATCH):
         new += sum(await bench.frontier.add(candidates(sample[start : start + BATCH], hosts)))
-    return [Figure(f"lost, of {SAMPLE:,} known URLs", new, "URLs", "0", not new)]
+    return [figure(f"lost, of {SAMPLE:,} known URLs", new, "URLs", most=0)]
 
 
 async def _delete_unused(tails: Tails) -> None:
     await asyncio.sleep(5.5)
-    while plans := [plan for plan in await tails.plan(range(SHARDS)) if plan]:
-        for plan in plans:
-            await tails.carry_out(plan)
+    await keep_tails(tails, range(SHARDS))

@@ -17,21 +17,38 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 
 
+SETTINGS = ([], "further settings, each as NAME=VALUE")
+"""The option `--set`, for `web_crawl`."""
+
+
 def command_line(
-    description: str | None, only: Collection[str] = (), *, json: bool = False
+    description: str | None, only: Collection[str] = (), *, json: bool = False, **options: object
 ) -> argparse.ArgumentParser:
     """Returns a parser that prints the docstring of a benchmark as it is.
 
-    `only`: what `--only` selects from, by default all. `json`: it has `--json`, for `write_figures`.
+    `only`: what `--only` selects from, by default all. `json`: it has `--json`, for `write_figures`. `options` are
+    names -> defaults, or tuples of a default, a sentence, and perhaps the choices. The type is that of the default;
+    a type as default stands for an option that is None if it is not given. True makes a flag `--no-NAME`.
     """
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=description, formatter_class=form)
     if only:
         names = ", ".join(only)
         parser.add_argument("--only", type=names_of(only), default=list(only), metavar="NAME,...", help=names)
     if json:
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
+    for name, given in options.items():
+        default, what, choices = (*given, None, None)[:3] if isinstance(given, tuple) else (given, None, None)
+        words: dict[str, Any] = {"dest": name, "default": default, "help": what}
+        if isinstance(default, bool):
+            words["action"] = "store_false" if default else "store_true"
+        elif isinstance(default, list):
+            words["nargs"] = "*"
+        else:
+            is_type = isinstance(default, type)
+            words |= {"type": default if is_type else type(default), "choices": choices}
+            words["default"] = None if is_type else default
+        parser.add_argument("--" + "no-" * (default is True) + name.replace("_", "-"), **words)
     return parser
 
 
@@ -70,12 +87,17 @@ def broad(seeds: str, scope: str, settings: Mapping[str, object], workers: int =
 
 
 def web_crawl(
-    home: Path, seeds: Iterable[str], names: int, settings: Mapping[str, object], workers: int = 1
+    home: Path, seeds: Iterable[str], names: int, further: Iterable[str] = (), **settings: object
 ) -> list[str]:
-    """A crawl with `scope=web`: its seeds and data are in a folder, and `names` is the port of the nameserver."""
+    """A crawl with `scope=web`: its seeds and data are in a folder, and `names` is the port of the nameserver.
+
+    `further` settings, each as NAME=VALUE, take precedence.
+    """
     (home / "seeds").write_text("\n".join(seeds))
     own = {"DATA_DIR": home / "data", "DNS_SERVERS": f"127.0.0.1:{names}"}
-    return broad(f"@{home / 'seeds'}", "web", {**own, **settings}, workers)
+    return broad(
+        f"@{home / 'seeds'}", "web", {**own, **settings, **dict(pair.split("=", 1) for pair in further)}
+    )
 
 
 def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -134,12 +156,8 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def _as_dict(record: Any) -> dict[str, Any]:
-    return asdict(record)
-
-
 def write_figures(file: Path | None, **figures: object) -> None:
     """Writes figures and dataclasses as JSON, with the day and the machine; does nothing without a file."""
     if file:
         about = {"date": date.today().isoformat(), "machine": machine()}
-        file.write_text(json.dumps({**about, **figures}, indent=1, default=_as_dict) + "\n")
+        file.write_text(json.dumps({**about, **figures}, indent=1, default=asdict) + "\n")

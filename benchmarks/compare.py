@@ -11,7 +11,6 @@ second are counted by the web server, from its first answer to its last.
 
 from __future__ import annotations
 
-import argparse
 import compileall
 import json
 import os
@@ -21,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -101,19 +101,13 @@ def take_turns(chosen: list[Contender], web: Web, repeat: int, pages: int) -> li
             print(
                 f"{turn + 1}/{repeat} {contender.title}: {got.pages} pages in {got.seconds:.1f} s, "
                 f"{run.cpu:.1f} s of CPU, {got.again} again, {got.other} other, {got.connections} connections, "
-                f"gaps {got.gaps}, {got.hosts} hosts at once, "
-                f"exit {run.exit_code}",
+                f"gaps {got.gaps}, {got.hosts} hosts at once, exit {run.exit_code}",
                 flush=True,
             )
-    return [
-        result(contender.name, contender.title, starts[contender.name], runs[contender.name])
-        for contender in chosen
-    ]
+    return [result(each.name, each.title, starts[each.name], runs[each.name]) for each in chosen]
 
 
-def measure(
-    kind: str, sites: list[Site], chosen: list[Contender], options: argparse.Namespace
-) -> list[Result]:
+def measure(kind: str, sites: list[Site], chosen: list[Contender], options: Namespace) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-web-") as home:
         print(f"{WEBS[kind]}:", flush=True)
         web = Web(kind, sites, Path(home))
@@ -136,11 +130,11 @@ def allow_open_files() -> None:
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
+    turns = 3, "turns, in each of which all run"
+    pages = 0, "end each crawl after about so many (0: all)"
+    parser = command_line(__doc__, json=True, repeat=turns, pages=pages)
     parser.add_argument("--only", type=names_of(CONTENDERS), help="contenders: " + ",".join(CONTENDERS))
     parser.add_argument("--webs", type=names_of(WEBS), default=list(WEBS), help="webs: " + ",".join(WEBS))
-    parser.add_argument("--repeat", type=int, default=3, help="turns, in each of which all run")
-    parser.add_argument("--pages", type=int, default=0, help="end each crawl after about so many (0: all)")
     options = parser.parse_args()
     if {"thousand", "polite", "small"} & set(options.webs):
         allow_open_files()

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import pyarrow.parquet
 from datasketch import MinHash, MinHashLSH
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, seconds_of, table
 from benchmarks.main_parts import this_project
-from benchmarks.sites import SITES
+from benchmarks.sites import available
 from webcrawl.clusters.clustering import write_clusters
 from webcrawl.clusters.minhash import BANDS, ROWS, SHINGLE, signatures
 from webcrawl.documents.simhash import hashed_shingles, simhash64
@@ -48,18 +48,9 @@ class Found(NamedTuple):
 
 def page_texts() -> list[str]:
     """Returns the texts of installed documentation."""
-    texts = []
-    for site in SITES:
-        if site.there:
-            for path in sorted(site.folder.rglob("*.html")):
-                text = this_project(path.read_bytes())
-                if len(text.split()) >= LEAST_WORDS:
-                    texts.append(text)
-    if not texts:
-        raise SystemExit(
-            "The benchmark needs documentation: apt install python3-doc postgresql-doc-15 rust-doc"
-        )
-    return texts
+    paths = (path for site in available() for path in sorted(site.folder.rglob("*.html")))
+    texts = (this_project(path.read_bytes()) for path in paths)
+    return [text for text in texts if len(text.split()) >= LEAST_WORDS]
 
 
 def edited(text: str, share: float, chance: random.Random, vocabulary: Sequence[str]) -> str:
@@ -155,10 +146,7 @@ def report(number: int) -> None:
         copies = range(len(texts), len(pages))
         for method, find in METHODS.items():
             results[method].append(_figures(find(pages, copies), originals, copies, len(pages)))
-    print("| method | 1 % | 5 % | 10 % | half |")
-    print("|---|---:|---:|---:|---:|")
-    for method, figures in results.items():
-        print(f"| {method} | {' | '.join(figures)} |")
+    print(table("method | 1 %: | 5 %: | 10 %: | half:", [[name, *row] for name, row in results.items()]))
     report_libraries(texts)
 
 
@@ -173,27 +161,25 @@ def _figures(found: Found, originals: Sequence[int], copies: Sequence[int], page
 def report_libraries(texts: Sequence[str]) -> None:
     """Prints the CPU time of signatures, without words and shingles."""
     shingles: list[Any] = [hashed_shingles(text, SHINGLE) for text in texts]
-    began = time.process_time()
-    for hashes in shingles:
-        MinHash(num_perm=_HASHES, seed=1).update_batch([shingle.tobytes() for shingle in hashes])
-    datasketch_time = time.process_time() - began
-    began = time.process_time()
-    for text in texts:
-        hashed_shingles(text, SHINGLE)
-    words_time = time.process_time() - began
-    began = time.process_time()
-    signatures(texts)
-    rensa_time = time.process_time() - began - words_time
-    print(f"\nSignatures of a page: datasketch {1e3 * datasketch_time / len(texts):.2f} ms", end="")
-    print(
-        f", rensa {1e3 * rensa_time / len(texts):.3f} ms; its shingles {1e3 * words_time / len(texts):.2f} ms"
+
+    def by_datasketch() -> None:
+        for hashes in shingles:
+            MinHash(num_perm=_HASHES, seed=1).update_batch([shingle.tobytes() for shingle in hashes])
+
+    datasketch, words, rensa = (
+        1e3 * seconds_of(work, time.process_time) / len(texts)
+        for work in (
+            by_datasketch,
+            lambda: [hashed_shingles(text, SHINGLE) for text in texts],
+            lambda: signatures(texts),
+        )
     )
+    print(f"\nSignatures of a page: datasketch {datasketch:.2f} ms", end="")
+    print(f", rensa {rensa - words:.3f} ms; its shingles {words:.2f} ms")
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("--copies", type=int, default=500, help="copies of each kind, by default 500")
-    report(parser.parse_args().copies)
+    report(command_line(__doc__, copies=(500, "copies of each kind")).parse_args().copies)
 
 
 if __name__ == "__main__":

@@ -27,14 +27,15 @@ _DISTANCE = 3
 
 
 def main() -> None:
-    options = command_line(__doc__, json=True)
-    options.add_argument("--texts", type=float, default=100e6, help="texts, and as many payloads")
-    options.add_argument("--lookups", type=int, default=20_000)
-    options.add_argument("--checked", type=int, default=50, help="look-ups that are compared with all texts")
-    options.add_argument(
-        "--folder", type=Path, help="where to write; default: the folder for temporary files"
+    parser = command_line(
+        __doc__,
+        json=True,
+        texts=(100e6, "texts, and as many payloads"),
+        lookups=20_000,
+        checked=(50, "look-ups that are compared with all texts"),
+        folder=(Path, "where to write; default: the folder for temporary files"),
     )
-    chosen = options.parse_args()
+    chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="duplicates-", dir=chosen.folder) as folder:
         figures = measured(Path(folder), int(chosen.texts), chosen.lookups, chosen.checked)
     for name, value in figures.items():
@@ -153,11 +154,9 @@ def recall(
             shares |= simhashes >> np.uint64(16 * number) & np.uint64(0xFFFF) == np.uint64(block & 0xFFFF)
         candidates = simhashes[shares]
         by_blocks = set(candidates[np.bitwise_count(candidates ^ np.uint64(query)) <= _DISTANCE].tolist())
-        near, wanted, same = (
-            near + len(by_blocks & answer),
-            wanted + len(by_blocks),
-            same + (by_blocks == answer),
-        )
+        near += len(by_blocks & answer)
+        wanted += len(by_blocks)
+        same += by_blocks == answer
     return near / wanted, same / checked
 
 

@@ -10,12 +10,13 @@ a full run misses one. `--only cold-seen` is not part of it: it takes about half
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -33,18 +34,19 @@ from benchmarks.frontier_bench import (
     Figure,
     batches,
     candidates,
+    figure,
     finished,
     fresh_bench,
     host_of,
+    keep_tails,
+    send,
 )
 from webcrawl.engine.keys import Keys
-from webcrawl.frontier import Candidate, Frontier, LeaseReport, level_of_priority
+from webcrawl.frontier import Frontier, LeaseReport, level_of_priority
 from webcrawl.frontier.tails import Tails
 
 LEASE_HOSTS, LEASE_URLS = 256, 20
 """Hosts and URLs of one `lease` call, as in the default settings."""
-IN_FLIGHT = 2
-"""Concurrent calls of `add`: the client prepares one while the server processes the other."""
 RUNS = 5
 PRIORITIES = range(-20, 21)
 """Only eight of them have a level of their own in an entry's first byte."""
@@ -76,16 +78,10 @@ async def _add(bench: Bench, together: int, name: str, bar: int, priorities: Ite
             urls = zip(candidates(new + old, hosts, together), cycle(levels), strict=False)
             work.append([replace(url, level=level) for url, level in urls])
         before, waiting = clock.seconds, iter(work)
-        await clock.run(asyncio.gather(*(_send(bench.frontier, waiting) for _ in range(IN_FLIGHT))))
+        await clock.run(asyncio.gather(*(send(bench.frontier, waiting) for _ in range(2))))
         rates.append(2 * size / (clock.seconds - before))
-    rate = statistics.median(rates)
-    limit = f"at least {bar:,}" if bar else ""
-    return Figure(name, rate, "URLs/s", limit, rate >= bar, clock.note(rates, 2 * size * RUNS))
-
-
-async def _send(frontier: Frontier, waiting: Iterator[list[Candidate]]) -> None:
-    for batch in waiting:
-        await frontier.add(batch)
+    note = clock.note(2 * size * RUNS, rates)
+    return figure(name, statistics.median(rates), "URLs/s", note, least=bar or -math.inf)
 
 
 async def lease(bench: Bench) -> list[Figure]:
@@ -104,8 +100,8 @@ async def lease(bench: Bench) -> list[Figure]:
             await clock.run(bench.frontier.settle_all([finished(lease) for lease in leases]))
             done += sum(len(lease.urls) for lease in leases)
         rates.append(done / (clock.seconds - before))
-    rate, note = statistics.median(rates), clock.note(rates, RUNS * size)
-    return [Figure("lease and acknowledge", rate, "URLs/s", "at least 20,000", rate >= 20_000, note)]
+    note = clock.note(RUNS * size, rates)
+    return [figure("lease and acknowledge", statistics.median(rates), "URLs/s", note, least=20_000)]
 
 
 async def seen(bench: Bench) -> list[Figure]:
@@ -119,8 +115,7 @@ async def seen(bench: Bench) -> list[Figure]:
         for start in range(part.start, part.stop, BATCH):
             await bench.frontier.add(candidates(range(start, min(start + BATCH, part.stop)), hosts))
         await bench.drain()
-    each = (await bench.memory() - before) / total
-    return [Figure(f"seen URL, of {total:,}", each, "bytes", "at most 10", each <= 10)]
+    return [figure(f"seen URL, of {total:,}", (await bench.memory() - before) / total, "bytes", most=10)]
 
 
 async def queued(bench: Bench) -> list[Figure]:
@@ -133,7 +128,7 @@ async def queued(bench: Bench) -> list[Figure]:
         if depth in (1, 4, 10):
             each = (await bench.memory() - before) / (hosts * depth)
             name = f"queued URL, {depth} on each of {hosts:,} hosts"
-            figures.append(Figure(name, each, "bytes", "at most 150", each <= 150))
+            figures.append(figure(name, each, "bytes", most=150))
     return figures
 
 
@@ -154,10 +149,9 @@ async def slowest_lease(bench: Bench) -> list[Figure]:
             await frontier.settle_all([LeaseReport(lease, (), pause=0.0) for lease in leases])
     few, many = (statistics.quantiles(times[size], n=100)[98] for size in sizes)
     medians = " and ".join(f"{statistics.median(times[size]):.2f} ms" for size in sizes)
-    good = many <= 2 * few
     return [
-        Figure(f"p99 of lease, {sizes[0]:,} hosts", few, "ms", "", True),
-        Figure(f"p99 of lease, {sizes[1]:,} hosts", many, "ms", "at most twice", good, f"medians {medians}"),
+        figure(f"p99 of lease, {sizes[0]:,} hosts", few, "ms"),
+        figure(f"p99 of lease, {sizes[1]:,} hosts", many, "ms", f"medians {medians}", most=round(2 * few, 2)),
     ]
 
 
@@ -171,29 +165,20 @@ async def long_queue(bench: Bench) -> list[Figure]:
         for batch in batches(total):
             # so that only the queue is measured
             await bench.frontier.add([replace(url, fingerprint=None) for url in candidates(batch, 1)])
-            await added.run(_serve(tails, shards))
+            await added.run(keep_tails(tails, shards))
         held, on_disk = await bench.memory() - before, size_of(Path(folder))
         spilled = (await bench.frontier.counts()).spilled
         while leases := await bench.frontier.lease(1, 500):
             await bench.frontier.settle_all([finished(lease) for lease in leases])
-            await refilled.run(_serve(tails, shards))
+            await refilled.run(keep_tails(tails, shards))
     note = f"{spilled:,} of them in the store, {on_disk / spilled:.1f} bytes each"
     return [
-        Figure(f"a host with {total:,} URLs, in the engine", held, "bytes", "", True, note),
-        _rate("spill", spilled, added),
-        _rate("refill", spilled, refilled),
+        figure(f"a host with {total:,} URLs, in the engine", held, "bytes", note),
+        *(
+            figure(f"{name}, one host", spilled / clock.seconds, "URLs/s", clock.note(spilled))
+            for name, clock in (("spill", added), ("refill", refilled))
+        ),
     ]
-
-
-def _rate(name: str, urls: int, clock: Clock) -> Figure:
-    return Figure(f"{name}, one host", urls / clock.seconds, "URLs/s", "", True, clock.note([], urls))
-
-
-async def _serve(tails: Tails, shards: Sequence[int]) -> None:
-    """Does all spills and refills that are due."""
-    while work := [plan for plan in await tails.plan(shards) if plan]:
-        for plan in work:
-            await tails.carry_out(plan)
 
 
 LONG = ("cold-seen", "cold-hosts")
@@ -222,10 +207,14 @@ async def measure(names: Sequence[str], scale: float, **options: Any) -> list[Fi
 
 
 def main() -> int:
-    parser = command_line(__doc__, MEASURES, json=True)
-    parser.add_argument("--scale", type=float, default=1.0, help="of all counts; 0.01 takes some seconds")
-    parser.add_argument("--importance", action="store_true", help="URLs have credit, as in a crawl")
-    parser.add_argument("--unit", choices=("name", "origin"), default="name", help="POLITENESS_UNIT")
+    parser = command_line(
+        __doc__,
+        MEASURES,
+        json=True,
+        scale=(1.0, "of all counts; 0.01 takes some seconds"),
+        importance=(False, "URLs have credit, as in a crawl"),
+        unit=("name", "POLITENESS_UNIT", ("name", "origin")),
+    )
     parser.set_defaults(only=[name for name in MEASURES if name not in LONG])
     options = parser.parse_args()
     crawl = {"aof": True, "importance": options.importance, "unit": options.unit}

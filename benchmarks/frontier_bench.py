@@ -1,4 +1,4 @@
-"""The server, the URLs and the clock of the benchmark of the frontier."""
+"""The server, the URLs and the clock of the benchmarks of the frontier."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from webcrawl.engine.keeper import server_arguments
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.server_folder import socket_path
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeaseReport, Settlement
+from webcrawl.frontier.tails import Tails
 
 SHARDS = 16
 BATCH = 2000
@@ -68,7 +69,28 @@ class Figure:
     unit: str
     bar: str
     good: bool
-    note: str = ""
+    note: str
+
+
+def figure(
+    name: str, value: float, unit: str, note: str = "", *, least: float = -math.inf, most: float = math.inf
+) -> Figure:
+    """A measure whose target is at least `least`, or at most `most`."""
+    bar = f"at least {least:,}" if least > -math.inf else f"at most {most:,}" if most < math.inf else ""
+    return Figure(name, value, unit, bar, least <= value <= most, note)
+
+
+async def send(frontier: Frontier, waiting: Iterator[list[Candidate]]) -> None:
+    """Adds batches; two of these at once prepare a batch while the server processes another."""
+    for batch in waiting:
+        await frontier.add(batch)
+
+
+async def keep_tails(tails: Tails, shards: Sequence[int]) -> None:
+    """Does all spills, refills and deletions that are due."""
+    while work := [plan for plan in await tails.plan(shards) if plan]:
+        for plan in work:
+            await tails.carry_out(plan)
 
 
 _LINKS = ("https://www.site-0000000.example/",)
@@ -121,20 +143,28 @@ class Clock:
         self.server += cpu_seconds(self.pid) - start[2]
         return result
 
-    def note(self, rates: list[float], urls: int) -> str:
+    def note(self, urls: int, rates: Sequence[float] = ()) -> str:
         client, server = (1e6 * seconds / urls for seconds in (self.client, self.server))
         best = f"best run {max(rates):,.0f}; " if rates else ""
         return f"{best}CPU a URL: client {client:.1f} us, server {server:.1f} us"
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of another process."""
-    return time.clock_gettime(_cpu_clock(pid)) if sys.platform == "linux" else math.nan
+    """User and system time of another process, by its CPU clock as clock_getcpuclockid(3) of Linux computes it."""
+    return time.clock_gettime((~pid << 3) | 2) if sys.platform == "linux" else math.nan
 
 
-def _cpu_clock(pid: int) -> int:
-    # Linux: the CPU clock of a process, as clock_getcpuclockid(3) computes it
-    return (~pid << 3) | 2
+@contextmanager
+def embedded_server(folder: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """Starts a server like that of an embedded engine, with its files in a folder; yields its URL and process."""
+    words, socket = [*server_arguments(folder, server_binary()), *options], socket_path(folder)
+    server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(partial(answers, socket), server, folder / "valkey.log")
+        yield f"unix://{socket}", server.pid
+    finally:
+        server.kill()
+        server.wait()
 
 
 @asynccontextmanager
@@ -145,20 +175,17 @@ async def fresh_bench(
 
     `importance`: URLs have credit; `unit` is POLITENESS_UNIT.
     """
-    with tempfile.TemporaryDirectory(prefix="bench") as name:
-        folder = Path(name)
-        arguments = [*server_arguments(folder, server_binary()), "--appendonly", "yes" if aof else "no"]
-        server = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        engine = Engine(f"unix://{socket_path(folder)}")
+    log = ("--appendonly", "yes" if aof else "no")
+    with (
+        tempfile.TemporaryDirectory(prefix="bench") as folder,
+        embedded_server(Path(folder), *log) as (url, pid),
+    ):
+        engine, keys = Engine(url), Keys("bench", SHARDS, unit)
+        crawl = Crawl(engine, keys, "bench")
         try:
-            wait_until(partial(answers, socket_path(folder)), server, folder / "valkey.log")
-            keys = Keys("bench", SHARDS, unit)
-            crawl = Crawl(engine, keys, "bench")
             hot, order = DEFAULTS["FRONTIER_HOT_URLS"], DEFAULTS["FRONTIER_ORDER"]
             await crawl.configure(hot, order, importance=importance)
             frontier = Frontier(engine, keys, "bench", purse="bench" if importance else "")
-            yield Bench(engine, frontier, crawl, server.pid, scale)
+            yield Bench(engine, frontier, crawl, pid, scale)
         finally:
             await engine.close()
-            server.kill()
-            server.wait()

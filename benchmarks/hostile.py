@@ -88,7 +88,7 @@ def measure(name: str, seconds: float, hosts: int = HOSTS) -> Outcome:
         log, bad_log = home / "honest.log", home / "bad.log"
         seeds = [f"http://bad{number}.test:{ports[1]}/" for number in range(attack.hosts)]
         seeds += [f"http://honest{number}.test:{ports[0]}/0" for number in range(hosts)]
-        command = web_crawl(home, seeds, names, {**attack.settings, "DOWNLOAD_DELAY": DELAY})
+        command = web_crawl(home, seeds, names, **attack.settings, DOWNLOAD_DELAY=DELAY)
         with (
             serving(serve, "honest", ports[0], names, log),
             serving(serve, name, ports[1], 0, bad_log),
@@ -127,9 +127,9 @@ def watch(process: subprocess.Popen[bytes], log: Path, wanted: int, begun: float
 
 
 def main() -> int:
-    parser = command_line(__doc__, ATTACKS, json=True)
-    parser.add_argument("--seconds", type=float, default=60.0, help="the most that an attack takes")
-    options = parser.parse_args()
+    options = command_line(
+        __doc__, ATTACKS, json=True, seconds=(60.0, "the most that an attack takes")
+    ).parse_args()
     outcomes = []
     for name in options.only:
         outcomes.append(measure(name, options.seconds))

@@ -1,18 +1,62 @@
-"""Attacks with documents that cost much to read; each document is made once."""
+"""What an attack is made of, and attacks with documents that cost much to read; each document is made once."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
-from benchmarks.hostile_requests import Asked, Attack, own_pages
-from benchmarks.servers import HTML, answer
+from benchmarks.servers import HTML, RULES, answer
 from tests.documents import costly
 
 XML = "application/xml"
 PAGE_BYTES = 8 * 1024 * 1024
 _MANY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request to a hostile host: the number of the host, its authority and the path; the stream of the answer."""
+
+    host: int
+    authority: str
+    path: str
+    stream: asyncio.StreamWriter
+
+    async def say(self, body: bytes, kind: str = HTML, status: str = "200 OK") -> None:
+        """Sends a complete answer."""
+        await self.send(answer(status, body, kind))
+
+    async def send(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        self.stream.write(data)
+        await self.stream.drain()
+
+    async def link(self, urls: Iterable[str]) -> None:
+        """Sends a page with these links."""
+        await self.say("".join(f'<a href="{url}">a</a>\n' for url in urls).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What the hostile hosts do: a sentence about it, the answers but robots.txt, the number of hosts, robots.txt.
+
+    The crawl begins with the page / of each host, and has these `settings`. Without `robots`, `answer` answers
+    /robots.txt too.
+    """
+
+    sentence: str
+    answer: Callable[[Asked], Awaitable[None]]
+    hosts: int = 1
+    robots: Callable[[], bytes] | None = lambda: RULES
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+async def own_pages(asked: Asked) -> None:
+    await asked.link(f"/{number}/{asked.path.count('/')}-article-about-something" for number in range(100))
 
 
 def packed(body: bytes, kind: str) -> bytes:
@@ -40,13 +84,8 @@ def feed_entries() -> bytes:
 @cache
 def robots_bomb(number: int) -> bytes:
     """The answer with a robots.txt of 200 MB when it is unpacked: lines, agents, rules or bytes to escape."""
-    line = (
-        b"\n",
-        b"User-agent: *\n",
-        b"Disallow: /a*b$\n",
-        b"\xff",
-        b"User-agent: *" + b" " * 1_000 + b"\n",
-    )[number]
+    agent = b"User-agent: *"
+    line = (b"\n", agent + b"\n", b"Disallow: /a*b$\n", b"\xff", agent + b" " * 1_000 + b"\n")[number]
     squeezed = zlib.compressobj(9, wbits=31)
     body = b"".join([*(squeezed.compress(line * (_MANY // len(line))) for _ in range(200)), squeezed.flush()])
     head = (
@@ -179,10 +218,8 @@ async def long_redirects(asked: Asked) -> None:
 
 async def many_cookies(asked: Asked) -> None:
     """Answers of 120 KB of cookies, with paths and ages."""
-    lines = "".join(
-        f"Set-Cookie: {asked.path[1:8]}n{number}={'v' * 80}; Path=/; Max-Age=9999\r\n"
-        for number in range(950)
-    )
+    cookie = f"Set-Cookie: {asked.path[1:8]}n{{}}={'v' * 80}; Path=/; Max-Age=9999\r\n"
+    lines = "".join(map(cookie.format, range(950)))
     body = "".join(f"<a href=/{number}>a</a>" for number in range(100))
     head = f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {HTML}\r\nContent-Length: {len(body)}\r\n\r\n"
     await asked.send((head + body).encode())

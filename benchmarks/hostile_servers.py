@@ -14,13 +14,13 @@ import re
 import socket
 import string
 from collections.abc import Awaitable, Callable
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 
-from benchmarks.hostile_documents import COSTLY, XML
-from benchmarks.hostile_requests import Asked, Attack, own_pages
-from benchmarks.hostile_tls import ENCRYPTED
+from benchmarks.hostile_documents import COSTLY, XML, Asked, Attack, own_pages
 from benchmarks.servers import Names, RequestLog, listening, serve_web
+from tests.tls13 import Identity, one_byte_records, tickets
 
 HOSTS, PAGES = 10, 40
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -162,6 +162,31 @@ async def many_domains(asked: Asked) -> None:
     await asked.link(f"http://bad{dice.randrange(65_000)}.test:{port}/" for _ in range(3_000))
 
 
+async def _flood(
+    attack: Callable[..., Awaitable[None]],
+    identity: Identity,
+    reader: asyncio.StreamReader,
+    stream: asyncio.StreamWriter,
+) -> None:
+    with suppress(OSError, EOFError, ValueError):
+        await attack(reader, stream, identity)
+    stream.close()
+
+
+@cache
+def _starting(attack: Callable[..., Awaitable[None]]) -> asyncio.Future[asyncio.Server]:
+    answer = partial(_flood, attack, Identity.made())
+    return asyncio.ensure_future(asyncio.start_server(answer, "0.0.0.0", 0))
+
+
+async def encrypted(asked: Asked) -> None:
+    """Links to the TLS ports of the same host: one floods with tickets, the other one with records of one byte."""
+    name = asked.authority.partition(":")[0]
+    servers = [await _starting(attack) for attack in (tickets, one_byte_records)]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
+    await asked.link(f"https://{name}:{port}/{number}" for number in range(20) for port in ports)
+
+
 ATTACKS = {
     "none": Attack("The honest hosts alone", own_pages, hosts=0),
     "robots": Attack("50 hosts with a robots.txt of 34,000 patterns", own_pages, hosts=50, robots=many_rules),
@@ -193,7 +218,12 @@ ATTACKS = {
     ),
     "web": Attack("65,000 hosts, each a domain of its own, with links to 3,000 of them", many_domains),
     **COSTLY,
-    **ENCRYPTED,
+    "tls": Attack(
+        "20 hosts that send endless tickets of TLS, or records of one byte, at full speed",
+        encrypted,
+        hosts=20,
+        settings={"DOWNLOAD_VERIFY_CERTIFICATES": False},
+    ),
 }
 """The attacks by name. Each takes one entry."""
 

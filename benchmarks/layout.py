@@ -22,7 +22,7 @@ import polars
 import pyarrow.dataset
 import pyarrow.parquet
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, scrapy, table
 from webcrawl.documents.html.link_rows import LinkRows, pack_rows
 from webcrawl.documents.page import Page
 from webcrawl.links.entry import StoredLinks, microseconds
@@ -30,7 +30,6 @@ from webcrawl.links.store import LinkStore
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.tables.texts import TextTable
 
-TABLES = ("pages", "texts", "links", "clusters")
 QUESTIONS = {
     "pages": "SELECT count(*) FROM pages",
     "texts": "SELECT count(*) FROM texts",
@@ -107,8 +106,8 @@ def export(folder: Path) -> dict[str, Path]:
         "clusters": ["copies", "--clusters"],
     }
     for name, words in commands.items():
-        command = [sys.executable, "-m", "scrapy", *words, "-o", str(folder / "out" / name)]
-        subprocess.run([*command, "-s", f"DATA_DIR={folder}"], check=True, timeout=600)
+        command = scrapy(*words, "-o", folder / "out" / name, DATA_DIR=folder)
+        subprocess.run(command, check=True, timeout=600)
     return {name: folder / "out" / name for name in commands}
 
 
@@ -194,13 +193,13 @@ def report(hosts: int, pages: int) -> int:
             except ImportError as error:
                 print(f"{reader} is left out: {error}")
         _print_footers(folders)
-    print(f"\n| | stored | {' | '.join(answers)} |\n|---|{'---:|' * (len(answers) + 1)}")
-    wrong = 0
-    for number, question in enumerate(QUESTIONS):
-        given = [int(values[number]) for values in answers.values()]
-        wrong += sum(value != truth[question] for value in given)
-        print(f"| {question} | {truth[question]:,} | {' | '.join(f'{value:,}' for value in given)} |")
-    return wrong
+    rows = [
+        (question, truth[question], *(int(values[number]) for values in answers.values()))
+        for number, question in enumerate(QUESTIONS)
+    ]
+    shown = [(question, *(f"{number:,}" for number in numbers)) for question, *numbers in rows]
+    print("\n" + table("| stored:" + "".join(f"| {reader}:" for reader in answers), shown))
+    return sum(number != stored for _, stored, *numbers in rows for number in numbers)
 
 
 def _print_footers(folders: Mapping[str, Path]) -> None:
@@ -213,10 +212,8 @@ def _print_footers(folders: Mapping[str, Path]) -> None:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("--hosts", type=int, default=100)
-    parser.add_argument("--pages", type=int, default=100, help="pages of each host, by default 100")
-    options = parser.parse_args()
+    pages = 100, "pages of each host, by default 100"
+    options = command_line(__doc__, hosts=100, pages=pages).parse_args()
     sys.exit(1 if report(options.hosts, options.pages) else 0)
 
 

@@ -165,9 +165,7 @@ def report(name: str, value: float) -> None:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("--edges", type=float, default=1e7)
-    options = parser.parse_args()
+    options = command_line(__doc__, edges=1e7).parse_args()
     if pages := documents(PAGES):
         cost(pages)
         gc.enable()

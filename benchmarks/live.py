@@ -141,12 +141,11 @@ def plot(points: list[dict[str, float]], note: str) -> str:
 
 
 def main() -> None:
-    parser = command_line(__doc__, json=True)
-    for name, value in {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20, "nice": 10}.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    parser.add_argument("--no-kill", dest="kill", action="store_false", help="kill nothing")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the times over the run")
-    options = parser.parse_args()
+    numbers = {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20, "nice": 10}
+    drawn = Path, "draw the times over the run into this file"
+    options = command_line(
+        __doc__, json=True, **numbers, kill=(True, "kill nothing"), plot=drawn
+    ).parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
         put_at, took, log = run(options, Path(folder))
         hits = Counter(what for _, what in requests(log))

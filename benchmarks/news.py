@@ -26,9 +26,9 @@ from statistics import median, quantiles
 
 from scrapy.utils.project import get_project_settings
 
-from benchmarks.command import ROOT, command_line, records_table, web_crawl, write_figures
-from benchmarks.news_web import ARCHIVE, SECTIONS, NewsWeb, serve
-from benchmarks.servers import free_dns_port, free_port, requests, serving, wait_until
+from benchmarks.command import ROOT, SETTINGS, command_line, records_table, web_crawl, write_figures
+from benchmarks.news_web import ARCHIVE, SECTIONS, NewsWeb
+from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving, wait_until
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.planning import Planning, RecrawlState
 from webcrawl.opened.crawl import OpenedCrawl
@@ -61,19 +61,21 @@ def measure(policy: str, options: Namespace, interval: float = 0.0) -> NewsDelay
     """Crawls the web for a day, with one interval for all pages unless it is 0."""
     names = free_dns_port()
     web = NewsWeb(free_port("0.0.0.0"), options.hubs, options.articles, options.day)
-    settings: dict[str, object] = {
-        "RECRAWL": True,
-        "RECRAWL_MIN_INTERVAL": interval or options.day / MINUTES,
-        "RECRAWL_MAX_AGE": interval or "7d",
-        "DOWNLOAD_DELAY": options.delay,
-        "CLOSESPIDER_TIMEOUT": options.day,
-        "LOG_LEVEL": "WARNING",
-    }
-    settings |= dict(pair.split("=", 1) for pair in options.set)
     with tempfile.TemporaryDirectory(prefix="bench-news-", ignore_cleanup_errors=True) as folder:
         home, log = Path(folder), Path(folder) / "log"
-        command = web_crawl(home, map(web.seed, range(web.hosts)), names, settings)
-        with serving(serve, web, names, log):
+        command = web_crawl(
+            home,
+            map(web.seed, range(web.hosts)),
+            names,
+            options.set,
+            RECRAWL=True,
+            RECRAWL_MIN_INTERVAL=interval or options.day / MINUTES,
+            RECRAWL_MAX_AGE=interval or "7d",
+            DOWNLOAD_DELAY=options.delay,
+            CLOSESPIDER_TIMEOUT=options.day,
+            LOG_LEVEL="WARNING",
+        )
+        with serving(serve_pages, web, names, log):
             crawl = subprocess.Popen(command, cwd=ROOT)
             wait_until(lambda: bool(log.read_text()), crawl, log)
             asyncio.run(keep_threshold(home, options.threshold, crawl))
@@ -143,15 +145,16 @@ async def keep_threshold(home: Path, threshold: float, crawl: subprocess.Popen[b
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--hubs", type=int, default=40)
-    parser.add_argument("--articles", type=int, default=2_000)
-    parser.add_argument("--day", type=float, default=300, help="seconds")
-    parser.add_argument("--delay", type=float, default=0.1, help="DOWNLOAD_DELAY")
-    parser.add_argument(
-        "--threshold", type=float, default=4e-5, help="weighted days, for a day of this length"
+    parser = command_line(
+        __doc__,
+        json=True,
+        hubs=40,
+        articles=2_000,
+        day=(300.0, "seconds"),
+        delay=(0.1, "DOWNLOAD_DELAY"),
+        threshold=(4e-5, "weighted days, for a day of this length"),
+        set=SETTINGS,
     )
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="further settings")
     options = parser.parse_args()
     ours = measure("webcrawl", options)
     print(ours, file=sys.stderr)

@@ -7,16 +7,13 @@ links to its section and to the articles before it. How often articles appear in
 
 from __future__ import annotations
 
-import asyncio
 import re
+import time
 from bisect import bisect_right
-from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.servers import Names, serve_pages
 from benchmarks.trap_sites import html, prose
 
 SECTIONS = 4
@@ -68,6 +65,8 @@ class NewsWeb:
             for host in range(self.hosts)
         ]
 
+        self._began = 0.0
+
     def seed(self, host: int) -> str:
         """Returns the front page of a host."""
         return f"http://www.news{host}.test:{self.port}/"
@@ -86,7 +85,12 @@ class NewsWeb:
             if article.appears >= 0
         }
 
-    def page(self, host: int, path: str, now: float) -> str | None:
+    def page(self, host: str, path: str) -> str | None:
+        """Returns a page at this time. The day begins with the first request."""
+        self._began = self._began or time.monotonic()
+        return self.page_at(int("".join(filter(str.isdigit, host))), path, time.monotonic() - self._began)
+
+    def page_at(self, host: int, path: str, now: float) -> str | None:
         """Returns a page in this second of the day, None if there is none yet."""
         hubs = ["/", *(f"/section{section}/" for section in range(SECTIONS))]
         if path in hubs:
@@ -108,17 +112,3 @@ class NewsWeb:
 
 def _title(article: Article) -> str:
     return prose().phrases(1, *article[:3])
-
-
-async def serve(web: NewsWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
-    """Serves a web, and its nameserver at the port `names`. The day begins with the first request."""
-    began = 0.0
-    loop = asyncio.get_running_loop()
-    prose()
-
-    def page(name: str, path: str) -> str | None:
-        nonlocal began
-        began = began or loop.time()
-        return web.page(int("".join(filter(str.isdigit, name))), path, loop.time() - began)
-
-    await serve_pages(page, web.port, Names(web.address), names, file, ready)

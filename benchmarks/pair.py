@@ -43,12 +43,14 @@ def together(pair: list[Contender], web: Web, seeds: list[str]) -> list[float]:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("--of", choices=OURS, default="full-stored", help="the contender that is measured")
-    parser.add_argument("--to", choices=OURS, default="full", help="the contender that it is compared with")
-    parser.add_argument("--before", help="compare with the code of this commit, in the same environment")
+    parser = command_line(
+        __doc__,
+        of=("full-stored", "the contender that is measured", OURS),
+        to=("full", "the contender that it is compared with", OURS),
+        before=(str, "compare with the code of this commit, in the same environment"),
+        rounds=8,
+    )
     parser.add_argument("--setting", action="append", default=[], help="NAME=VALUE, of what is measured")
-    parser.add_argument("--rounds", type=int, default=8)
     options = parser.parse_args()
     rounds = options.rounds
     pair = [with_settings(CONTENDERS[options.of], options.setting), CONTENDERS[options.to]]

@@ -267,7 +267,7 @@ def schedules(
     }
 
 
-def curves_of(pages: int, cycle: float, zipf: float, seed: int, at_work: float) -> dict[str, Reals]:
+def curves_of(pages: int, cycle: float, zipf: float, at_work: float, seed: int) -> dict[str, Reals]:
     """Returns name of a policy -> freshness by weight on each day."""
     days = cycle * CYCLES
     web = changing_web(pages, -cycle, days, zipf, seed, at_work)
@@ -289,22 +289,20 @@ def least_of_days(of_webs: Reals) -> float:
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--pages", type=int, default=20_000)
-    parser.add_argument(
-        "--cycle", type=float, default=7, help="days in which a uniform policy fetches all pages"
-    )
-    parser.add_argument("--zipf", type=float, default=1, help="exponent of the weights; 0: all are the same")
-    parser.add_argument("--at-work", type=float, default=0, help="share of hosts with working hours")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--seeds", type=int, default=1, help="number of webs; prints medians, and the worst least share"
+    parser = command_line(
+        __doc__,
+        json=True,
+        pages=20_000,
+        cycle=(7.0, "days in which a uniform policy fetches all pages"),
+        zipf=(1.0, "exponent of the weights; 0: all are the same"),
+        at_work=(0.0, "share of hosts with working hours"),
+        seed=1,
+        seeds=(1, "number of webs; prints medians, and the worst least share"),
     )
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.seeds)
-    of_seeds = [
-        curves_of(options.pages, options.cycle, options.zipf, seed, options.at_work) for seed in seeds
-    ]
+    web = options.pages, options.cycle, options.zipf, options.at_work
+    of_seeds = [curves_of(*web, seed) for seed in seeds]
     share, least, rows = {}, {}, []
     columns = "policy | first cycle: | fifth: | after ten: | of the optimum: | least of uniform, a day:"
     columns += " | least mean:" if options.seeds > 1 else ""

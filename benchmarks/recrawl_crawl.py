@@ -15,7 +15,6 @@ crawl misses a bar in the last half.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -31,19 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.changing_web import HOST_PAGES, ChangingWeb, Integers, Reals, changing_web
-from benchmarks.command import ROOT, command_line, table, web_crawl, write_figures
+from benchmarks.command import ROOT, SETTINGS, command_line, table, web_crawl, write_figures
 from benchmarks.recrawl import optimum, priced, steady
-from benchmarks.servers import (
-    HTML,
-    Names,
-    RequestLog,
-    answer,
-    free_dns_port,
-    free_port,
-    requests,
-    serve_web,
-    serving,
-)
+from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
 from benchmarks.trap_sites import html, prose
 
 LEAST_OF_OPTIMUM, LEAST_OF_UNIFORM = 0.9, 0.98
@@ -72,16 +61,29 @@ class Sites:
             f"/{SECTIONS[pattern % len(SECTIONS)]}/page-{page}.html"
             for page, pattern in enumerate(web.patterns.tolist())
         ]
-        self.pages = {
-            (host, path): page
-            for page, (host, path) in enumerate(zip(web.hosts.tolist(), self.paths, strict=True))
-        }
+        places = zip(web.hosts.tolist(), self.paths, strict=True)
+        self.pages = {place: page for page, place in enumerate(places)}
+        self._began: datetime | None = None
 
     def url(self, page: int) -> str:
         return f"http://www.changing{self.web.hosts[page]}.test:{self.port}{self.paths[page]}"
 
-    def text(self, page: int, day: float) -> str:
-        """Returns a page as it is on this day."""
+    def address(self, name: str) -> bytes | None:
+        known = NAME.fullmatch(name)
+        return bytes([127, 41, 0, int(known[1]) + 1]) if known else None
+
+    def page(self, name: str, path: str) -> str | None:
+        """Returns a page as it is now, or the robots.txt or the sitemap of a host."""
+        self._began = self._began or datetime.now(UTC)
+        host, day = int(NAME.fullmatch(name)[1]), (datetime.now(UTC) - self._began).total_seconds() / self.day  # type: ignore[index]
+        if path == "/robots.txt":
+            announces = self.web.announces[host * HOST_PAGES]
+            return f"Sitemap: http://{name}:{self.port}/sitemap.xml\n" if announces else ""
+        if path == "/sitemap.xml":
+            return self.sitemap(host, day, self._began)
+        page = self.pages.get((host, path))
+        if page is None:
+            return None
         version = bisect_right(self.web.changes[page], day)
         return html(f"Page {page}", prose().phrases(15, page, version), ())
 
@@ -95,40 +97,6 @@ class Sites:
             dated = f"<lastmod>{changed.isoformat()}</lastmod>" if changed else ""
             lines.append(f"<url><loc>{self.url(page)}</loc>{dated}</url>")
         return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{"".join(lines)}</urlset>'
-
-
-async def serve(sites: Sites, names: int, file: Path, ready: Callable[[], None]) -> None:
-    """Serves the sites, and their nameserver at the port `names`.
-
-    A line of the log has the day, the page, the host, and the path, after the time.
-    """
-    log = RequestLog(file)
-    began: datetime | None = None
-    prose()
-
-    async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
-        nonlocal began
-        began = began or datetime.now(UTC)
-        day = (datetime.now(UTC) - began).total_seconds() / sites.day
-        host = int(NAME.match(authority)[1])  # type: ignore[index]
-        log.write(f"{day} {sites.pages.get((host, path), -1)} {host} {path}")
-        if path == "/robots.txt":
-            rules = (
-                f"Sitemap: http://{authority}/sitemap.xml\n" if sites.web.announces[host * HOST_PAGES] else ""
-            )
-            stream.write(answer("200 OK", rules.encode(), "text/plain"))
-        elif path == "/sitemap.xml":
-            stream.write(answer("200 OK", sites.sitemap(host, day, began).encode(), "application/xml"))
-        elif (host, path) in sites.pages:
-            stream.write(answer("200 OK", sites.text(sites.pages[host, path], day).encode(), HTML))
-        else:
-            stream.write(answer("404 Not Found", b"There is no such page", HTML))
-
-    def address(name: str) -> bytes | None:
-        known = NAME.fullmatch(name)
-        return bytes([127, 41, 0, int(known[1]) + 1]) if known else None
-
-    await serve_web(respond, sites.port, Names(address), names, ready)
 
 
 class Crawled(NamedTuple):
@@ -147,24 +115,28 @@ def crawl(options: Namespace, web: ChangingWeb) -> Crawled:
         home, log = Path(folder), Path(folder) / "log"
         weights = "\n".join(f"{url} {weight:.6g}" for url, weight in zip(urls, web.weights, strict=True))
         (home / "weights").write_text(weights)
-        settings: dict[str, object] = {
-            "RECRAWL": True,
-            "RECRAWL_MIN_INTERVAL": options.day / 24,
-            "RECRAWL_WEIGHTS": f"@{home / 'weights'}",
-            "IMPORTANCE": "off",
-            "SITEMAPS_FROM_ROBOTS": True,
-            "DOWNLOAD_DELAY": CYCLE * options.day / HOST_PAGES,
-            "CLOSESPIDER_TIMEOUT": seconds,
-            "LOG_LEVEL": "WARNING",
-        }
-        settings |= dict(pair.split("=", 1) for pair in options.set)
-        python, _, _, *words = web_crawl(home, urls, names, settings)
-        with serving(serve, sites, names, log):
+        python, _, _, *words = web_crawl(
+            home,
+            urls,
+            names,
+            options.set,
+            RECRAWL=True,
+            RECRAWL_MIN_INTERVAL=options.day / 24,
+            RECRAWL_WEIGHTS=f"@{home / 'weights'}",
+            IMPORTANCE="off",
+            SITEMAPS_FROM_ROBOTS=True,
+            DOWNLOAD_DELAY=CYCLE * options.day / HOST_PAGES,
+            CLOSESPIDER_TIMEOUT=seconds,
+            LOG_LEVEL="WARNING",
+        )
+        with serving(serve_pages, sites, names, log):
             command = [python, "-c", SHORT_DAYS.format(options.day), *words]
             subprocess.run(command, cwd=ROOT, check=True, timeout=seconds + ENDING_SECONDS)
-        lines = [text.split()[:3] for _, text in requests(log)]
-    days, pages, hosts = np.array(lines, float).T
-    return Crawled(pages.astype(int), days, hosts.astype(int))
+        asked = [(moment, *text.split()[:2]) for moment, text in requests(log)]
+    hosts = [int(NAME.match(authority)[1]) for _, authority, _ in asked]  # type: ignore[index]
+    pages = [sites.pages.get((host, path), -1) for host, (_, _, path) in zip(hosts, asked, strict=True)]
+    days = [(moment - asked[0][0]) / options.day for moment, _, _ in asked]
+    return Crawled(np.array(pages), np.array(days), np.array(hosts))
 
 
 def visits_of_hosts(
@@ -203,13 +175,16 @@ def curves_of(web: ChangingWeb, crawled: Crawled, cycles: int) -> dict[str, tupl
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--hosts", type=int, default=4, help=f"each with {HOST_PAGES} pages")
-    parser.add_argument("--day", type=float, default=16, help="seconds")
-    parser.add_argument("--cycles", type=int, default=4, help="of 7 days, the first included")
-    parser.add_argument("--zipf", type=float, default=1, help="exponent of the weights; 0: all are the same")
-    parser.add_argument("--seed", type=int, default=2)
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="further settings")
+    parser = command_line(
+        __doc__,
+        json=True,
+        hosts=(4, f"each with {HOST_PAGES} pages"),
+        day=(16.0, "seconds"),
+        cycles=(4, "of 7 days, the first included"),
+        zipf=(1.0, "exponent of the weights; 0: all are the same"),
+        seed=2,
+        set=SETTINGS,
+    )
     options = parser.parse_args()
     last = CYCLE * options.cycles
     web = changing_web(options.hosts * HOST_PAGES, -CYCLE, last, options.zipf, options.seed)

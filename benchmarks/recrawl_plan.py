@@ -17,10 +17,9 @@ from contextlib import ExitStack
 
 from sqlalchemy import Connection, text
 
-from benchmarks.command import command_line
+from benchmarks.command import command_line, seconds_of
 from benchmarks.frontier_bench import fresh_bench
 from tests.postgres import PostgresServer, postgres_folder
-from webcrawl.engine.client import Engine
 from webcrawl.frontier import Frontier, Settlement
 from webcrawl.policies.crawl_value import Bounds
 from webcrawl.policies.revisit_dates import RevisitDates
@@ -91,37 +90,31 @@ async def consume(frontier: Frontier, done: asyncio.Event) -> int:
 
 async def measure(uri: str, seconds: float) -> None:
     async with fresh_bench(1.0, aof=False) as bench:
-        await run_planner(bench.engine, bench.frontier, uri, seconds)
-
-
-async def run_planner(engine: Engine, frontier: Frontier, uri: str, seconds: float) -> None:
-    planner = RecrawlPlanner(frontier, DuePages(uri, _CRAWL), RevisitDates(Bounds()), Counter(), lambda: None)
-    planner._adopted = None
-    done = asyncio.Event()
-    consumer = asyncio.create_task(consume(frontier, done))
-    before, memory, spent, turns = time.monotonic(), (await engine.memory()).used, 0.0, 0
-    peak = memory
-    while time.monotonic() - before < seconds:
-        began, worked = time.monotonic(), time.process_time()
-        await planner.turn()
-        spent += time.process_time() - worked
-        turns += 1
-        peak = max(peak, (await engine.memory()).used)
-        await asyncio.sleep(max(0.0, 2.0 - (time.monotonic() - began)))
-    done.set()
-    number, passed = await consumer, time.monotonic() - before
-    await planner.stop()
+        due, dates = DuePages(uri, _CRAWL), RevisitDates(Bounds())
+        planner = RecrawlPlanner(bench.frontier, due, dates, Counter(), lambda: None)
+        planner._adopted = None
+        done = asyncio.Event()
+        consumer = asyncio.create_task(consume(bench.frontier, done))
+        before, spent, turns = time.monotonic(), 0.0, 0
+        peak = memory = (await bench.engine.memory()).used
+        while time.monotonic() - before < seconds:
+            began, worked = time.monotonic(), time.process_time()
+            await planner.turn()
+            spent += time.process_time() - worked
+            turns += 1
+            peak = max(peak, (await bench.engine.memory()).used)
+            await asyncio.sleep(max(0.0, 2.0 - (time.monotonic() - began)))
+        done.set()
+        number, passed = await consumer, time.monotonic() - before
+        await planner.stop()
     print(f"{number:,} pages queued in {passed:.0f} s ({number / passed:.1f}/s), {turns} turns")
     print(f"planner: {100 * spent / passed:.2f} % of a core")
     print(f"engine: {memory / 1e6:.1f} MB before, {peak / 1e6:.1f} MB at most")
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("--pages", type=int, default=1_000_000)
-    parser.add_argument("--a-second", type=float, default=44)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--postgresql", action="store_true", help="instead of SQLite")
+    postgresql = (False, "instead of SQLite")
+    parser = command_line(__doc__, pages=1_000_000, a_second=44.0, seconds=60.0, postgresql=postgresql)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="recrawl") as folder, ExitStack() as stack:
         uri = f"sqlite:///{folder}/metadata.db"
@@ -130,9 +123,8 @@ def main() -> None:
             if binaries is None:
                 parser.error("PostgreSQL is not installed")
             uri = stack.enter_context(PostgresServer(binaries)).new_database()
-        began = time.monotonic()
-        fill(uri, options.pages, options.a_second)
-        print(f"{options.pages:,} rows, made in {time.monotonic() - began:.0f} s")
+        took = seconds_of(lambda: fill(uri, options.pages, options.a_second))
+        print(f"{options.pages:,} rows, made in {took:.0f} s")
         asyncio.run(measure(uri, options.seconds))
 
 

@@ -126,12 +126,13 @@ def printed(title: str, number: int, result: dict[str, dict[str, float]]) -> Non
 
 
 def main() -> int:
-    parser = command_line(__doc__, json=True)
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="keep the crawl in this folder, or use it again"
+    parser = command_line(
+        __doc__,
+        json=True,
+        queries=300,
+        data=(Path, "keep the crawl in this folder, or use it again"),
+        fit=(False, "choose weights by half of the queries"),
     )
-    parser.add_argument("--fit", action="store_true", help="choose weights by half of the queries")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-search-") as folder:
         return run(indexed(options.data or Path(folder)), options)

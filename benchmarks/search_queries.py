@@ -26,22 +26,10 @@ ENTRY_PAGES = r"/(?:bookindex|genindex[^/]*|py-modindex)\.html"
 _SITE = re.compile(r"\s+[—–-]\s+(?:Python [\d.]+ documentation|(?:The |Rust ).*)$")
 _NUMBER = re.compile(r"^(?:(?:Chapter|Appendix)\s+\w+\.\s*|(?:[A-Z]\.)?\d[\d.]*\s+)")
 _NOTE = re.compile(r"\(([^)]*)\)")
-_KINDS = {
-    *(
-        "in",
-        "module",
-        "class",
-        "method",
-        "static",
-        "attribute",
-        "property",
-        "function",
-        "built-in",
-        "c",
-        "member",
-    ),
-    *("macro", "type", "struct", "enum", "var", "exception"),
-}
+_KINDS = re.compile(
+    "in|module|class|method|static|attribute|property|function|built-in"
+    "|c|member|macro|type|struct|enum|var|exception"
+)
 _WORD = re.compile(r"[^\W_]+(?:[_'.-][^\W_]+)*")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SEED = 300
@@ -61,11 +49,8 @@ def known_items(pages: Mapping[str, bytes], entry_pages: Mapping[str, bytes], nu
     """Returns `number` queries, a third by each rule; the HTML of the pages is given by URL."""
     chance = random.Random(SEED)
     chosen: list[KnownItem] = []
-    for rule, made in (
-        ("title", _titles(pages)),
-        ("heading", _headings(pages)),
-        ("entry", _entries(pages, entry_pages)),
-    ):
+    entries = _entries(pages, entry_pages)
+    for rule, made in (("title", _titles(pages)), ("heading", _headings(pages)), ("entry", entries)):
         urls_by_words: defaultdict[str, set[str]] = defaultdict(set)
         for words, url in made:
             urls_by_words[words].add(url)
@@ -89,14 +74,9 @@ def _with_error(word: str, chance: random.Random) -> str:
     while True:
         at = chance.randrange(1, len(word))
         letter = chance.choice(_LETTERS)
-        changed = chance.choice(
-            (
-                word[:at] + word[at + 1 :],
-                word[:at] + word[at] + word[at:],
-                word[:at] + letter + word[at + 1 :],
-                word[:at] + word[at + 1 : at + 2] + word[at] + word[at + 2 :],
-            )
-        )
+        swapped = word[at + 1 : at + 2] + word[at]
+        rest = word[at + 1 :], word[at] + word[at:], letter + word[at + 1 :], swapped + word[at + 2 :]
+        changed = word[:at] + chance.choice(rest)
         if changed != word:
             return changed
 
@@ -139,7 +119,7 @@ def _entries(pages: Mapping[str, bytes], entry_pages: Mapping[str, bytes]) -> It
 
 def _without_kind(note: re.Match[str]) -> str:
     """Returns a note in brackets without what it says about the kind of an entry."""
-    return " ".join(word for word in note[1].split() if word.lower() not in _KINDS)
+    return " ".join(word for word in note[1].split() if not _KINDS.fullmatch(word.lower()))
 
 
 def _target(base: str, link: str | None) -> str:

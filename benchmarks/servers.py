@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import uvloop
 
@@ -105,32 +105,31 @@ async def serve_web(respond: Respond, port: int, names: Names, dns: int, ready: 
     await server.serve_forever()
 
 
-async def serve_pages(
-    page_of: Callable[[str, str], str | None],
-    port: int,
-    names: Names,
-    dns: int,
-    file: Path,
-    ready: Callable[[], None],
-) -> None:
-    """Serves the pages of a web by host and path, None for those that do not exist, and robots.txt of all hosts.
+class PageWeb(Protocol):
+    """A web of pages at a port, which may be pickled."""
 
-    A line of the log is a request: time, host with port, path and status.
-    """
+    port: int
+
+    def address(self, name: str) -> bytes | None:
+        """Returns the IPv4 address of a name, None if it does not exist."""
+
+    def page(self, host: str, path: str) -> str | None:
+        """Returns a page, None if it does not exist; without a /robots.txt, RULES stand for it."""
+
+
+async def serve_pages(web: PageWeb, dns: int, file: Path, ready: Callable[[], None]) -> None:
+    """Serves a web, and names at the port `dns`. A line of the log is a request: time, host with port, path, status."""
     log = RequestLog(file)
 
     async def respond(authority: str, path: str, stream: asyncio.StreamWriter) -> None:
-        page = page_of(authority.partition(":")[0], path)
-        if path == "/robots.txt":
-            status, body, kind = "200 OK", RULES, "text/plain"
-        elif page is None:
-            status, body, kind = "404 Not Found", b"There is no such page", HTML
-        else:
-            status, body, kind = "200 OK", page.encode(), HTML
+        page, status = web.page(authority.partition(":")[0], path), "200 OK"
+        if page is None and path != "/robots.txt":
+            page, status = "There is no such page", "404 Not Found"
+        kind = {"txt": "text/plain", "xml": "application/xml"}.get(path.rpartition(".")[2], HTML)
         log.write(f"{authority} {path} {status[:3]}")
-        stream.write(answer(status, body, kind))
+        stream.write(answer(status, RULES if page is None else page.encode(), kind))
 
-    await serve_web(respond, port, names, dns, ready)
+    await serve_web(respond, web.port, Names(web.address), dns, ready)
 
 
 async def _converse(respond: Respond, reader: asyncio.StreamReader, stream: asyncio.StreamWriter) -> None:

@@ -34,7 +34,6 @@ TOGETHER = 10
 """Pages of a host, or of hosts that follow each other, that are queued together, as a page links to them."""
 SPILL_EVERY = 10
 """Batches between two looks for long queues."""
-ORDERS = ("trusted", "off")
 SEEDS = 100
 SHARES = (0.01, 0.05, 0.2)
 CURVE_POINTS = 100
@@ -218,46 +217,32 @@ PARTS: dict[str, Callable[[argparse.Namespace], Awaitable[Figures]]] = {"size": 
 
 
 def options_of(words: list[str] | None = None) -> argparse.Namespace:
-    parser = command_line(__doc__, PARTS, json=True)
-    for name, default, what in (
-        ("hosts", 1e6, "hosts of `size`"),
-        ("urls", 1e7, "URLs of `size`"),
-        ("fetches", 5e4, "pages that `size` fetches"),
-        ("order-hosts", 2e4, "hosts of `order`"),
-        ("order-urls", 3e5, "URLs of `order`"),
-        ("delay", 1.0, "virtual seconds between two requests to a host"),
-    ):
-        parser.add_argument(f"--{name}", type=float, default=default, help=f"{what}, by default {default:g}")
-    parser.add_argument("--window", type=int, default=1000, help="hosts that `size` leases at once")
-    parser.add_argument("--order-window", type=int, default=200, help="hosts that `order` leases at once")
-    parser.add_argument("--slice", type=int, default=SLICE, help="URLs for which a host keeps its place")
-    parser.add_argument("--shards", type=int, default=64, help="FRONTIER_SHARDS of `size`")
-    parser.add_argument("--order-shards", type=int, default=16, help="FRONTIER_SHARDS of `order`")
-    parser.add_argument(
-        "--primaries", type=int, default=1, help="more than 1: a cluster with as many replicas"
+    parser = command_line(
+        __doc__,
+        PARTS,
+        json=True,
+        hosts=(1e6, "hosts of `size`"),
+        urls=(1e7, "URLs of `size`"),
+        fetches=(5e4, "pages that `size` fetches"),
+        order_hosts=(2e4, "hosts of `order`"),
+        order_urls=(3e5, "URLs of `order`"),
+        delay=(1.0, "virtual seconds between two requests to a host"),
+        window=(1000, "hosts that `size` leases at once"),
+        order_window=(200, "hosts that `order` leases at once"),
+        slice=(SLICE, "URLs for which a host keeps its place"),
+        shards=(64, "FRONTIER_SHARDS of `size`"),
+        order_shards=(16, "FRONTIER_SHARDS of `order`"),
+        primaries=(1, "more than 1: a cluster with as many replicas"),
+        orders=(["trusted", "off"], "values of IMPORTANCE of `order`"),
     )
-    parser.add_argument("--orders", nargs="+", choices=("trusted", "aopic", "off"), default=list(ORDERS))
     options = parser.parse_args(words)
-    if (
-        min(
-            options.hosts,
-            options.fetches,
-            options.order_hosts,
-            options.window,
-            options.order_window,
-            options.slice,
-        )
-        <= 0
-        or options.delay <= 0
-    ):
+    counted = ("hosts", "fetches", "order_hosts", "window", "order_window", "slice", "delay")
+    if min(getattr(options, name) for name in counted) <= 0:
         parser.error("numbers of hosts and pages, the window and the delay must be above 0")
     if options.urls < options.hosts or options.order_urls < options.order_hosts:
         parser.error("each host has a page: there must be as many URLs as hosts")
-    if (
-        options.primaries < 1
-        or options.primaries == 2
-        or min(options.shards, options.order_shards) < options.primaries
-    ):
+    shards, primaries = min(options.shards, options.order_shards), options.primaries
+    if primaries < 1 or primaries == 2 or shards < primaries:
         parser.error("--primaries: 1, or 3 and more for a cluster, and at most --shards and --order-shards")
     return options
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.power_law_web import PowerLawWeb, numbers_of
-from benchmarks.simulated_engine import SimulatedEngine, servers
+from benchmarks.command import size_of
+from benchmarks.frontier_bench import cpu_seconds, embedded_server
+from benchmarks.power_law_web import PowerLawWeb, Reals, numbers_of
+from tests.cluster import LocalCluster
 from webcrawl.config import DEFAULTS
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -47,7 +49,35 @@ QUIET_SECONDS = 3600.0
 PAUSE = 0.75
 """The part of the delay after which a host is due, so that it is due at the next step, although calls take time."""
 BEGIN = 1_700_000_000.0
+_BUFFERS = ("mem_aof_buffer", "mem_clients_normal", "mem_total_replication_buffers", "mem_cluster_links")
 _TERMS = (LinkDepth, PathDepth, Length, Parameters, Importance)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedEngine:
+    """The engine, and the processes of its primaries and replicas, whose data are in a folder."""
+
+    engine: Engine
+    primaries: Sequence[int]
+    replicas: Sequence[int]
+    folder: Path
+
+    async def memory(self) -> int:
+        """Bytes of the data of all primaries, without buffers of connections, replicas and files."""
+        everywhere = {"target_nodes": "primaries"} if self.engine.is_cluster else {}
+        infos = await self.engine.client.info("memory", **everywhere)
+        by_server = infos.values() if self.engine.is_cluster else [infos]
+        return sum(
+            int(info["used_memory"]) - sum(int(info.get(name, 0)) for name in _BUFFERS) for info in by_server
+        )
+
+    def disk(self) -> int:
+        """Bytes of the files: append-only files of a single server, and the tails of long queues."""
+        return size_of(self.folder)
+
+    def cpu(self) -> tuple[Reals, Reals]:
+        """Processor time of each primary, and of each replica."""
+        return np.array([*map(cpu_seconds, self.primaries)]), np.array([*map(cpu_seconds, self.replicas)])
 
 
 @dataclass(slots=True)
@@ -211,6 +241,19 @@ class SimulatedCrawl:
                 await self.tails.carry_out(plan)
 
 
+@contextmanager
+def servers(folder: Path, primaries: int) -> Iterator[tuple[str, list[int], list[int]]]:
+    """Starts one server like that of an embedded engine, or a cluster with a replica of each primary."""
+    if primaries > 1:
+        with LocalCluster(primaries) as cluster:
+            leaders = [node for node in cluster.nodes if node.is_primary]
+            others = [node.process.pid for node in cluster.nodes if node not in leaders]
+            yield cluster.url, [node.process.pid for node in leaders], others
+    else:
+        with embedded_server(folder) as (url, pid):
+            yield url, [pid], []
+
+
 @asynccontextmanager
 async def simulated_crawl(
     web: PowerLawWeb,
@@ -223,18 +266,19 @@ async def simulated_crawl(
     slice: int = SLICE,
 ) -> AsyncIterator[SimulatedCrawl]:
     """Starts servers with an empty frontier, and ends them afterwards."""
-    with tempfile.TemporaryDirectory(prefix="simulate") as name:
-        folder = Path(name)
-        with servers(folder, primaries) as (url, leaders, replicas):
-            engine = Engine(url)
-            try:
-                await engine.check()
-                at = SimulatedEngine(engine, leaders, replicas, folder)
-                crawl = await _begun(web, at, shards, importance, window, delay)
-                crawl.slice = slice
-                yield crawl
-            finally:
-                await engine.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="simulate") as folder,
+        servers(Path(folder), primaries) as (url, leaders, replicas),
+    ):
+        engine = Engine(url)
+        try:
+            await engine.check()
+            at = SimulatedEngine(engine, leaders, replicas, Path(folder))
+            crawl = await _begun(web, at, shards, importance, window, delay)
+            crawl.slice = slice
+            yield crawl
+        finally:
+            await engine.close()
 
 
 async def _begun(

@@ -8,11 +8,9 @@ is a registered domain of its own. All honest sites link to an honest forum, www
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from benchmarks.generated_web import mixed, share
-from benchmarks.servers import Names, serve_pages
 from benchmarks.trap_sites import TRAPS, Asked, forum, html, prose
 
 HOSTS, SHARING = 50, 10
@@ -25,6 +23,9 @@ CHILDREN, CROSS_LINKS, OUTWARD = 8, 4, 0.05
 
 class TrapWeb:
     """All sites. `pages` is the number of pages that the crawl may have; the sizes of the sites follow from it.
+
+    Only the process that serves the pages knows which exist: their paths have words of the documentation, which may be
+    edited during a crawl.
 
     `hosts` honest sites link to each of `traps` on two pages, and to each other on a share `outward` of all pages.
     """
@@ -79,6 +80,8 @@ class TrapWeb:
 
     def page(self, host: str, path: str) -> str | None:
         """Returns a page, None if there is none."""
+        if path == "/robots.txt":
+            return None
         asked = Asked(host, self.port, path)
         if host.startswith("host"):
             return self._honest(int(host[4 : host.index(".")]), asked)
@@ -117,13 +120,3 @@ class TrapWeb:
             f"/index.php?id={page}",
             f"/{2010 + page % 16}/{page % 12 + 1:02}/{slug}/{page}",
         )[host % 4]
-
-
-async def serve(web: TrapWeb, names: int, file: Path, ready: Callable[[], None]) -> None:
-    """Serves a web, and its nameserver at the port `names`.
-
-    Its log has the status, because only this process knows which pages exist: their paths have words of the
-    documentation, which may be edited during a crawl.
-    """
-    prose()
-    await serve_pages(web.page, web.port, Names(web.address), names, file, ready)

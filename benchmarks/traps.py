@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.command import ROOT, command_line, records_table, web_crawl, write_figures
-from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.command import ROOT, SETTINGS, command_line, records_table, web_crawl, write_figures
+from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
 from benchmarks.trap_sites import TRAPS
-from benchmarks.trap_web import TrapWeb, serve
+from benchmarks.trap_web import TrapWeb
 from webcrawl.urls.canonical import registered_domain
 
 DELAY, MOST_SHARE, MOST_OF_ALL = 0.5, 0.01, 0.2
@@ -97,11 +97,10 @@ def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
     size, names = round(options.honest / OF_ALL) if options.honest else options.pages, free_dns_port()
     web = TrapWeb(free_port("0.0.0.0"), size, traps=options.only, threads=options.forum)
     with tempfile.TemporaryDirectory(prefix="bench-traps-", ignore_cleanup_errors=True) as folder:
-        home, log = Path(folder), Path(folder) / "log"
-        settings = {"DOWNLOAD_DELAY": options.delay, "CRAWL_MAX_PAGES": options.pages}
-        settings |= dict(pair.split("=", 1) for pair in options.set)
-        command = web_crawl(home, map(web.start, range(web.hosts)), names, settings)
-        with serving(serve, web, names, log):
+        seeds, log = map(web.start, range(web.hosts)), Path(folder) / "log"
+        limits = {"DOWNLOAD_DELAY": options.delay, "CRAWL_MAX_PAGES": options.pages}
+        command = web_crawl(Path(folder), seeds, names, options.set, **limits)
+        with serving(serve_pages, web, names, log):
             subprocess.run(command, cwd=ROOT, check=True, timeout=LIMIT_SECONDS)
         asked = [request for _, request in requests(log)]
     sites = counted(asked)
@@ -109,14 +108,16 @@ def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
 
 
 def main() -> int:
-    parser = command_line(__doc__, TRAPS, json=True)
-    parser.add_argument(
-        "--pages", type=int, default=20_000, help="of the crawl; sizes of sites follow from it"
+    parser = command_line(
+        __doc__,
+        TRAPS,
+        json=True,
+        pages=(20_000, "of the crawl; sizes of sites follow from it"),
+        forum=(0, "threads of an honest forum on one host"),
+        honest=(0, "pages of the honest hosts together"),
+        delay=(DELAY, "DOWNLOAD_DELAY"),
+        set=SETTINGS,
     )
-    parser.add_argument("--forum", type=int, default=0, help="threads of an honest forum on one host")
-    parser.add_argument("--honest", type=int, default=0, help="pages of the honest hosts together")
-    parser.add_argument("--delay", type=float, default=DELAY, help="DOWNLOAD_DELAY")
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="further settings")
     options = parser.parse_args()
     sites, wrong = measure(options)
     print(records_table(sites), f"Wrong: {', '.join(wrong) or 'nothing'}", sep="\n")

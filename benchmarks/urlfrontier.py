@@ -96,12 +96,9 @@ def measure_server(words: list[str], work: Callable[[grpc.Channel, int], bool]) 
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument(
-        "--urls", type=int, default=30_000, help="of a measurement; PutDiscovered has three times as many"
-    )
-    parser.add_argument("--serve-echo", action="store_true", help="for the second process of the benchmark")
-    options = parser.parse_args()
+    urls = 30_000, "of a measurement; PutDiscovered has three times as many"
+    echo = False, "for the second process of the benchmark"
+    options = command_line(__doc__, urls=urls, serve_echo=echo).parse_args()
     if options.serve_echo:
         return asyncio.run(serve_echo())
     texts = [b"x" * 60] * options.urls

@@ -254,11 +254,11 @@ def test_articles_appear_on_their_hubs_over_the_day() -> None:
     host, path = int(name[8]), name.partition(" ")[2]
     front, section = "/", path.rpartition("/")[0] + "/"
     for hub in (front, section):
-        before, after = (web.page(host, hub, appears + second) or "" for second in (-0.001, 0.001))
+        before, after = (web.page_at(host, hub, appears + second) or "" for second in (-0.001, 0.001))
         assert f'"{path}"' in after and f'"{path}"' not in before
-    assert web.page(host, path, appears - 0.001) is None
-    assert web.page(host, path, appears) is not None
-    assert (web.page(host, "/section0/", 0) or "").count("/section0/story-") == ARCHIVE
+    assert web.page_at(host, path, appears - 0.001) is None
+    assert web.page_at(host, path, appears) is not None
+    assert (web.page_at(host, "/section0/", 0) or "").count("/section0/story-") == ARCHIVE
 
 
 def test_visits_of_all_pages_at_one_interval_take_as_many_requests() -> None:

@@ -145,7 +145,9 @@ async def test_a_large_host_of_a_wide_domain_is_nobody_else(
             await release(frontier, lease, f"{reports[host.partition('://')[2]]} 1")
     ledger = Ledger(frontier.engine, frontier.keys)
     counts = [await ledger.slow_down([0], Slowdown(), 1.0) for _ in range(2)]
-    assert counts == [(0, 2, 1.0), (0, 1, 1.0)], "the second look knows the wide domain; only one owner is another"
+    assert counts == [(0, 2, 1.0), (0, 1, 1.0)], (
+        "the second look knows the wide domain; only one owner is another"
+    )
 
 
 async def test_the_hosts_of_a_domain_take_turns_when_all_hosts_have_sunk(

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -183,56 +183,37 @@ def scrapy(peer: str, settings: dict[str, object]) -> Callable[[Task], list[str]
         }
         if peer == "scrapy-redis":
             own["REDIS_URL"] = f"unix://{task.home}/valkey.sock"
-        return [
-            *(str(PEERS / peer / "bin" / "python"), "-m", "scrapy", "runspider"),
-            str(PROGRAMS / "scrapy_links.py"),
-            *("-a", f"seeds={','.join(task.seeds)}", "-a", f"allow={SCOPE}"),
-            *setting_options({**task.scrapy, **QUIET, **settings, **own}),
-        ]
+        python, spider = "{peers}/" + peer + "/bin/python", "{programs}/scrapy_links.py"
+        words = python, "-m", "scrapy", "runspider", spider, "-a", "seeds={seeds}", "-a", "allow={scope}"
+        return [*program(*words)(task), *setting_options({**task.scrapy, **QUIET, **settings, **own})]
 
     return command
 
 
-def crawlee(task: Task) -> list[str]:
-    return [
-        str(PEERS / "crawlee" / "bin" / "python"),
-        str(PROGRAMS / "crawlee_links.py"),
-        *(",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE)),
-    ]
+def program(*words: str) -> Callable[[Task], list[str]]:
+    """The command line of a program of PROGRAMS or PEERS: words with fields of the task in braces."""
 
-
-def scrapling(task: Task) -> list[str]:
-    return [
-        *(str(PEERS / "scrapling" / "bin" / "python"), str(PROGRAMS / "scrapling_links.py")),
-        *(",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE), str(task.per_host), str(task.delay)),
-    ]
-
-
-def colly(out: str = "") -> Callable[[Task], list[str]]:
     def command(task: Task) -> list[str]:
-        return [
-            *(str(PEERS / "colly" / "links"), ",".join(task.seeds), SCOPE, str(task.pages), str(AT_ONCE)),
-            *(str(task.per_host), str(task.delay), out and str(task.home / out)),
-        ]
+        fields = {**asdict(task), "seeds": ",".join(task.seeds), "peers": PEERS, "programs": PROGRAMS}
+        return [word.format(**fields, scope=SCOPE, at_once=AT_ONCE) for word in words]
 
     return command
 
 
-def spider_rs(out: str = "") -> Callable[[Task], list[str]]:
-    def command(task: Task) -> list[str]:
-        return [
-            *("node", str(PEERS / "spider" / "spider_links.mjs"), ",".join(task.seeds), str(task.pages)),
-            *(str(task.delay), out and str(task.home / out)),
-        ]
-
-    return command
+_LIMITS = ("{seeds}", "{scope}", "{pages}", "{at_once}")
+_DELAYS = ("{per_host}", "{delay}")
+_COLLY = ("{peers}/colly/links", *_LIMITS, *_DELAYS)
+_SPIDER_RS = ("node", "{peers}/spider/spider_links.mjs", "{seeds}", "{pages}", "{delay}")
+_WGET2 = program(
+    "wget2", "--quiet", "--recursive", "--level=inf", "--max-threads={at_once}", "--delete-after"
+)
+_CRAWLEE = program("{peers}/crawlee/bin/python", "{programs}/crawlee_links.py", *_LIMITS)
+_SCRAPLING = program("{peers}/scrapling/bin/python", "{programs}/scrapling_links.py", *_LIMITS, *_DELAYS)
+_PAGES = "{home}/pages.jsonl"
 
 
 def wget2(task: Task) -> list[str]:
-    return [
-        *("wget2", "--quiet", "--recursive", "--level=inf", f"--max-threads={AT_ONCE}", "--delete-after"),
-        *(f"--directory-prefix={task.home}", f"--wait={task.delay}", *task.seeds),
-    ]
+    return [*_WGET2(task), f"--directory-prefix={task.home}", f"--wait={task.delay}", *task.seeds]
 
 
 COLLY: dict[str, Any] = {
@@ -259,12 +240,14 @@ CONTENDERS = {
         Contender("links-2", "webcrawl, links, two workers", ours(LINKS, workers=2)),
         Contender("scrapy", "Scrapy, LinkExtractor", scrapy("scrapy", {}), "scrapy"),
         Contender("scrapy-redis", "scrapy-redis", scrapy("scrapy-redis", REDIS), "scrapy-redis", True),
-        Contender("crawlee", "Crawlee, ParselCrawler", crawlee, "crawlee"),
-        Contender("scrapling", "Scrapling", scrapling, "scrapling"),
-        Contender("colly", "Colly, links", colly(), **COLLY),
-        Contender("colly-full", "Colly, pages, texts and links as JSON", colly("pages.jsonl"), **COLLY),
-        Contender("spider", "spider-rs, links", spider_rs(), **SPIDER_RS),
-        Contender("spider-full", "spider-rs, pages and links as JSON", spider_rs("pages.jsonl"), **SPIDER_RS),
+        Contender("crawlee", "Crawlee, ParselCrawler", _CRAWLEE, "crawlee"),
+        Contender("scrapling", "Scrapling", _SCRAPLING, "scrapling"),
+        Contender("colly", "Colly, links", program(*_COLLY, ""), **COLLY),
+        Contender("colly-full", "Colly, pages, texts and links as JSON", program(*_COLLY, _PAGES), **COLLY),
+        Contender("spider", "spider-rs, links", program(*_SPIDER_RS, ""), **SPIDER_RS),
+        Contender(
+            "spider-full", "spider-rs, pages and links as JSON", program(*_SPIDER_RS, _PAGES), **SPIDER_RS
+        ),
         Contender("wget2", "wget2", wget2, "wget2", needs=("wget2",)),
     ]
 }

@@ -3,78 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import UsageError
-
 from webcrawl.config.libraries import optional
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
-from webcrawl.errors import ConfigurationError
+from webcrawl.crawler.command import flag
+from webcrawl.web.command import ServerCommand, server_options
 
 if TYPE_CHECKING:
     from webcrawl.opened import OpenedCrawl
     from webcrawl.web.access import Access
+    from webcrawl.web.server import Server
+    from webcrawl.web.starter import CrawlStarter
 
 _PORT = 8780
 
 
-class Command(OpenedCrawlCommand):
+class Command(ServerCommand):
     """Reads the engine while pages are open, also without running crawls."""
 
-    needs_crawl = False
-    takes_crawl = False
-    usage = "[options]"
     summary = "Serve crawls, hosts, URLs and jobs to a browser"
     description = "Serve pages that show the crawls, hosts, URLs and jobs, with actions for operators"
-    options = (
-        option(
-            "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"
-        ),
-        option("--port", f"by default {_PORT}; 0 takes a free one", type=int, default=_PORT),
-        option(
-            "--tokens",
-            'who may look and act, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',
-            type=Path,
-            metavar="FILE",
-        ),
-        flag("--read-only", "nobody may act"),
-        option("--name", "a host name of this dashboard; may be repeated", action="append", default=[]),
-        option("--certificate", "TLS certificate (PEM) for HTTPS", metavar="FILE"),
-        option("--key", "its private key (PEM), if not in the same file", metavar="FILE"),
-    )
+    name = "dashboard"
+    purpose = "shows all crawls"
+    options = server_options(name, _PORT, "look and act", flag("--read-only", "nobody may act"))
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        self._project = self.settings.copy()
-        super().run(args, opts)
-
-    def crawl_id(self, args: list[str]) -> str | None:
-        if args:
-            raise UsageError("the dashboard shows all crawls: it takes no arguments")
-        return None
-
-    async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, opts: argparse.Namespace) -> None:
         check_libraries()
-        from webcrawl.web.access import Access
-        from webcrawl.web.app import create_app
-        from webcrawl.web.server import Server, listening
-        from webcrawl.web.starter import CrawlStarter
 
-        if opts.key and not opts.certificate:
-            raise ConfigurationError("--key needs --certificate")
-        access: Access = Access.for_address(
-            opts.bind, opts.tokens, tuple(opts.name), read_only=opts.read_only
-        )
-        listener = listening(opts.bind, opts.port)
-        dashboard = create_app(opened, self.settings, access, CrawlStarter(self._project, opts.set))
-        server = Server(dashboard, opts.certificate, opts.key)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, server.stop)
-        print(f"Dashboard: {server.url(listener)} (Ctrl-C stops it)", flush=True)
-        await server.run(listener)
+    def server(
+        self, opened: OpenedCrawl, opts: argparse.Namespace, access: Access, starter: CrawlStarter
+    ) -> Server:
+        from webcrawl.web.app import create_app
+        from webcrawl.web.server import Server
+
+        return Server(create_app(opened, self.settings, access, starter), opts.certificate, opts.key)
 
 
 def check_libraries() -> None:

@@ -28,3 +28,13 @@ def cold_hosts_of(frontier: Frontier, folder: Path) -> ColdHosts:
 async def spill(frontier: Frontier) -> int:
     assert frontier.cold
     return sum([await frontier.cold.spill(shard) for shard in range(frontier.keys.shards)])
+
+
+def damage(segment: Path, what: str) -> None:
+    """Deletes a segment, or its end, or changes its last byte."""
+    content = segment.read_bytes()
+    segment.unlink()
+    if what == "end":
+        segment.write_bytes(content[:-1])
+    elif what == "byte":
+        segment.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

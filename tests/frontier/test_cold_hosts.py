@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tests.frontier.cold import cold_hosts_of
+from tests.frontier.cold import cold_hosts_of, damage
 from tests.frontier.copying import copied, exporter_of
 from tests.frontier.pages import page
 from webcrawl.engine.keys import Keys
@@ -23,6 +23,7 @@ from webcrawl.frontier.host_report import host_report
 from webcrawl.frontier.host_table import HostTable
 from webcrawl.frontier.ledger import BudgetEntry, Ledger
 from webcrawl.frontier.trust import Discovery, TrustLedger
+from webcrawl.live.sweeping import sweep
 
 Frontiers = Callable[..., Frontier]
 HOST, OTHER, NEW = "https://a.test", "http://b.test", "https://c.test"
@@ -155,7 +156,7 @@ async def test_a_full_server_moves_hosts_and_a_worker_brings_them_back(
     assert {lease.host for lease in leases} == set(names[:50])
 
 
-@pytest.mark.parametrize("gone", ["folder", "segment"])
+@pytest.mark.parametrize("gone", ["folder", "segment", "end", "byte"])
 async def test_hosts_wait_for_the_store_and_a_lost_record_is_logged(
     frontier_of: Frontiers, valkey: Redis, tmp_path: Path, caplog: pytest.LogCaptureFixture, gone: str
 ) -> None:
@@ -165,8 +166,8 @@ async def test_hosts_wait_for_the_store_and_a_lost_record_is_logged(
     assert await cold.move(0) == 1
     (segment,) = tmp_path.glob("*/0000/*")
     await frontier.add([page(f"{HOST}/1")])
-    if gone == "segment":
-        segment.unlink()
+    if gone != "folder":
+        damage(segment, gone)
         assert await cold.wake_all([0]) == 1
         assert "What was known of 1 idle hosts and domains is lost" in caplog.text
         assert len(await frontier.lease(9, 1)) == 1
@@ -209,6 +210,67 @@ async def test_trust_reaches_a_host_whose_record_is_lost(
     await trust.pass_on(Discovery())
     assert await cold.wake_all([0]) == 0
     assert await trust.trust(HOST) == 1.0
+
+
+async def test_budgets_that_change_stay_in_the_engine(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path
+) -> None:
+    """A domain may have active hosts in other shards, so its record would come back at once."""
+    frontier = frontier_of(shards=1)
+    cold, ledger = cold_hosts_of(frontier, tmp_path), Ledger(frontier.engine, frontier.keys)
+    await ledger.add({"a.test": BudgetEntry(3), "b.test": BudgetEntry(3)})
+    assert await cold.move(0) == 2, "while nothing is in the store, nothing is noted"
+    await ledger.add({"a.test": BudgetEntry(1), "b.test": BudgetEntry()})
+    assert await cold.wake_all([0]) == 1
+    assert await cold.move(0) == 0
+    for hours, moved in ((1, 0), (2, 1)):
+        valkey.set("wc:{s0}:clock", f"0 {3_600_000 * hours}")  # ahead of the server's clock
+        assert await cold.move(0) == moved
+    assert 0 < valkey.pttl(next(valkey.scan_iter("*:charged:*"))) <= 3 * 3_600_000
+
+
+async def test_a_crawl_without_end_forgets_idle_hosts_in_the_store_too(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path
+) -> None:
+    """But not their trust, and nothing of hosts that need their records now."""
+    frontier = frontier_of(shards=1)
+    cold, trust = cold_hosts_of(frontier, tmp_path), TrustLedger(frontier.engine, frontier.keys)
+    prefix = frontier.keys.queue(0)[0]
+    for host in (HOST, OTHER, NEW):
+        await fetched(frontier, host)
+    await trust.pass_on(Discovery({HOST}))
+    forget_politeness(valkey)
+    assert await cold.move(0) == 3
+    await frontier.add([page(f"{NEW}/2")])
+    assert await sweep(frontier.engine, frontier.keys, cold) == 2
+    assert await sweep(frontier.engine, frontier.keys, cold) == 0
+    assert {host: set(facts) for host, facts in (await cold.read([HOST, OTHER])).items()} == {HOST: {"trust"}}
+
+    await frontier.add([page(f"{HOST}/2"), page(f"{OTHER}/2")])
+    while await cold.wake_all([0]):
+        pass
+    assert valkey.hgetall(prefix + "spent") == {NEW.encode(): b"1 10"}
+    assert await trust.trust(HOST) == 1.0
+    assert {lease.host for lease in await frontier.lease(9, 1)} == {HOST, OTHER, NEW}
+
+
+async def test_a_sweep_drops_outdated_records_from_the_store(
+    frontier_of: Frontiers, valkey: Redis, tmp_path: Path
+) -> None:
+    """Otherwise a host that came back and was forgotten would get its old record again."""
+    frontier = frontier_of(shards=1)
+    cold = cold_hosts_of(frontier, tmp_path)
+    await fetched(frontier, HOST)
+    forget_politeness(valkey)
+    assert await cold.move(0) == 1
+    await frontier.add([page(f"{HOST}/2")])
+    assert await cold.wake_all([0]) == 1
+    (lease,) = await frontier.lease(9, 1)
+    await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    assert await sweep(frontier.engine, frontier.keys, cold) == 1
+    assert await cold.read([HOST]) == {}
+    await frontier.add([page(f"{HOST}/3")])
+    assert await cold.wake_all([0]) == 0
 
 
 async def test_a_move_that_went_on_late_replaces_no_later_record(

@@ -108,17 +108,28 @@ class ColdHostsMachine(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.clock.move(ms)
 
-    @rule(steps=st.none() | st.integers(0, 12), seed=st.integers(0, 10**6), adds=st.booleans(), some=hosts)
-    def move(self, steps: int | None, seed: int, adds: bool, some: list[str]) -> None:
-        """Both workers move hosts and bring them back at once, while URLs come; all may be killed after some steps."""
+    @rule(
+        steps=st.none() | st.integers(0, 12),
+        seed=st.integers(0, 10**6),
+        adds=st.booleans(),
+        drops=st.booleans(),
+        some=hosts,
+    )
+    def move(self, steps: int | None, seed: int, adds: bool, drops: bool, some: list[str]) -> None:
+        """Both workers move hosts and bring them back at once, while URLs come; all may be killed after some steps.
+
+        With `drops`, they also drop outdated records from the store.
+        """
         self.number += 1
         candidates = [page(f"{host}/{self.number}") for host in some]
         self.engine.steps, self.engine.chance = steps, random.Random(seed)
         work: list[Any] = [cold.move(shard) for cold in self.cold for shard in range(SHARDS)]
         work += [cold.wake_all(range(SHARDS)) for cold in self.cold]
+        work += [cold.forget(shard) for cold in self.cold for shard in range(SHARDS)] if drops else []
         if adds:
             work.append(self.workers[0].add(candidates))
-        outcomes = self.run(_all(work))
+        with patch("webcrawl.frontier.cold_host_move.FORGOTTEN", ()):
+            outcomes = self.run(_all(work))
         self.engine.steps = self.engine.chance = None
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Killed):
@@ -130,6 +141,17 @@ class ColdHostsMachine(RuleBasedStateMachine):
     @rule(worker=worker)
     def wake(self, worker: int) -> None:
         self.run(self.cold[worker].wake_all(range(SHARDS)))
+
+    @rule(worker=worker)
+    def forget(self, worker: int) -> None:
+        """Hosts whose records are in the store are forgotten, except those that need them now."""
+        asleep = self.run(self.cold[0].read(HOSTS))
+        for shard in range(SHARDS):
+            self.run(self.cold[worker].forget(shard))
+        waking = [self.valkey.smembers(self.keys.queue(shard)[0] + "waking") for shard in range(SHARDS)]
+        for host in asleep:
+            if host.encode() not in set().union(*waking):
+                self.pages[host] = 0
 
     @rule()
     def delete_unused_segments(self) -> None:

@@ -16,7 +16,7 @@ import xxhash
 from hypothesis import given, strategies as st
 from redis import Redis
 
-from tests.frontier.cold import cold_of, spill
+from tests.frontier.cold import cold_of, damage, spill
 from tests.frontier.copying import copied
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import ConfigurationError, PartLost, StoreError
@@ -148,7 +148,7 @@ async def test_an_engine_with_little_memory_knows_more_urls_than_it_can_hold(
     assert not any(await frontier.add(some(iter(numbers))))
 
 
-@pytest.mark.parametrize("gone", ["folder", "segment"])
+@pytest.mark.parametrize("gone", ["folder", "segment", "end", "byte"])
 async def test_links_wait_for_the_store_and_a_lost_segment_is_fetched_again(
     frontier_of: Frontiers, tmp_path: Path, caplog: pytest.LogCaptureFixture, gone: str
 ) -> None:
@@ -158,8 +158,8 @@ async def test_links_wait_for_the_store_and_a_lost_segment_is_fetched_again(
     await frontier.add(urls)
     await spill(frontier)
     (segment,) = tmp_path.glob("*/0000/*")
-    if gone == "segment":
-        segment.unlink()
+    if gone != "folder":
+        damage(segment, gone)
         assert await frontier.add(urls[:50]) == [True] * 50
         assert await frontier.add(urls[:50]) == [False] * 50
         assert "100 URLs are no longer known, and may be fetched again" in caplog.text

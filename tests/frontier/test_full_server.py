@@ -137,6 +137,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "drop_seen",
             "merge_seen",
             "merge_hosts",
+            "idle_hosts",
             "wake_hosts",
             "waits",
             "lock",

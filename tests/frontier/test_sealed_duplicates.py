@@ -6,11 +6,14 @@ import asyncio
 import hashlib
 import itertools
 import random
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -23,6 +26,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.errors import StoreError
 from webcrawl.stores.duplicate_index import DuplicateIndex, FirstPage
+from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.sealed import sealing
 from webcrawl.stores.sealed.run_list import RunList, SealedDuplicates
 from webcrawl.stores.sealed.sealing import Sealer
@@ -205,6 +209,38 @@ async def test_a_missing_run_loses_only_its_own_copies(
     assert await both.index.near_text(0xFFFF << 16, "copy", 3) == "u1"
     assert await both.index.near_text(0xFFFF, "copy", 3) is None
     assert first[0] in caplog.text
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Files get no more than 20 kB."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+async def test_a_full_disk_keeps_texts_in_the_engine_and_no_part_of_a_run(
+    both: SealedIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of each attempt would fill the disk further."""
+    texts = {f"http://a.test/{number}": random.Random(number).getrandbits(64) for number in range(3_000)}
+    await asyncio.gather(*(both.index.near_text(simhash, url, 3) for url, simhash in texts.items()))
+    put_file = FolderStore.put_file
+
+    def put(store: FolderStore, name: str, *rest: Any) -> None:
+        with full_disk() if name.endswith("rotated") else nullcontext():
+            put_file(store, name, *rest)
+
+    with full_disk(), pytest.raises(StoreError, match="cannot write a run below .*File too large"):
+        await both.sealer.seal()
+    with monkeypatch.context() as patched, pytest.raises(StoreError, match="cannot write .*rotated: File"):
+        patched.setattr(FolderStore, "put_file", put)
+        await both.sealer.seal()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert await both.sealer.seal() == len(texts)
 
 
 _KILLED = """

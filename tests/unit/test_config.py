@@ -238,6 +238,22 @@ def test_what_can_only_be_a_mistake_is_logged(caplog: pytest.LogCaptureFixture) 
     ]
 
 
+def test_a_setting_without_the_setting_that_it_needs_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"METADATA_PARTITIONS": 16, "RECRAWL_MAX_AGE": "30d", "RECRAWL_MIN_INTERVAL": 3600.0}
+    warn_of_mistakes(Settings(given))
+    assert caplog.messages == [
+        "METADATA_PARTITIONS = 16 has no effect with SQLite, which has no partitions: set METADATA_URI to a "
+        "PostgreSQL database.",
+        "RECRAWL_MAX_AGE = 2592000.0 has no effect without RECRAWL = True.",
+    ]
+    caplog.clear()
+    warn_of_mistakes(
+        Settings(given | {"RECRAWL": True, "METADATA_URI": "postgresql+psycopg://db.example.com/crawl"})
+    )
+    warn_of_mistakes(Settings({"RECRAWL_WEIGHTS": "", "METADATA_PARTITIONS": 0}))
+    assert caplog.messages == []
+
+
 def test_levels_by_learned_weights_leave_lower_levels_a_smaller_share() -> None:
     usual, learned = (FrontierConfig.from_settings(Settings({"MINED": on}), "broad") for on in (False, True))
     assert 0 < learned.low_share < usual.low_share

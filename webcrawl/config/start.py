@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -50,6 +50,29 @@ def warn_of_mistakes(settings: SettingsMapping) -> None:
         with suppress(ConfigurationError):
             for mistake in setting.kind.mistakes(setting.read(settings)):
                 logger.warning("%s, %s.", name, mistake)
+    for name, (needed, is_met, words) in _NEEDS.items():
+        with suppress(ConfigurationError):
+            value = DECLARED[name].read(settings)
+            if value != DECLARED[name].default and not is_met(DECLARED[needed].read(settings)):
+                logger.warning("%s = %r has no effect %s.", name, value, words)
+
+
+def _is_postgresql(uri: str | None) -> bool:
+    return (uri or "").startswith("postgresql")
+
+
+_RECRAWLS = "RECRAWL", bool, "without RECRAWL = True"
+_NEEDS: dict[str, tuple[str, Callable[[Any], bool], str]] = {
+    "METADATA_PARTITIONS": (
+        "METADATA_URI",
+        _is_postgresql,
+        "with SQLite, which has no partitions: set METADATA_URI to a PostgreSQL database",
+    ),
+    "RECRAWL_MIN_INTERVAL": _RECRAWLS,
+    "RECRAWL_MAX_AGE": _RECRAWLS,
+    "RECRAWL_WEIGHTS": _RECRAWLS,
+}
+"""Setting -> the setting without which it has no effect, whether a value of that is enough, and words for a warning."""
 
 
 def _declared_like(name: str) -> str | None:

@@ -90,6 +90,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
                                          (webcrawl.frontier.cold_hosts): their trust, spent, errors, budgets, patterns,
                                          dust and unknown
       records:cold:<end>           STR   descriptor of the part with the bucket, padded, and a filter of its hosts
+      charged:<hour>               STR   owners of budgets that were charged in this hour since 1970, a bit for each, if
+                                         there are cold records; expiring, not part of a checkpoint
       waking                       SET   hosts, and owners of budgets, that need their record from the store; they are
                                          not leased
       errors                       HASH  host -> answers with a status from 400 on, and attempts without an answer; not

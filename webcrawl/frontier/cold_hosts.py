@@ -15,25 +15,26 @@ The engine keeps the sums of trust of all hosts, wherever their records are.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
 
 import msgpack
 
-from webcrawl.engine.backoff import ended
-from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.scripts import script_call
-from webcrawl.errors import StoreError
-from webcrawl.frontier.cold_host_move import DESCRIPTOR, FACTS, HostFacts, HostMove, read_records
-from webcrawl.frontier.cold_seen import FULL_SHARE
+from webcrawl.frontier.cold_host_move import (
+    DESCRIPTOR,
+    FACTS,
+    HostFacts,
+    HostForgetting,
+    HostMove,
+    read_records,
+)
+from webcrawl.frontier.cold_part import FULL_SHARE, ColdPart
 from webcrawl.frontier.operations import batches
 from webcrawl.frontier.tails import Tails
 from webcrawl.policies.budgets import MOST_DOMAINS
-
-logger = logging.getLogger(__name__)
 
 LEAST_IDLE = 1000
 """The fewest hosts of a shard that are moved: a move writes all buckets of its hosts again."""
@@ -43,18 +44,23 @@ _LONGEST_LOOK = 300.0
 """Seconds until the next move if the last one has read all records of a shard, and few were idle."""
 _WOKEN_AT_ONCE = 500
 _BUCKETS_AT_ONCE = 64
-_LONGEST_HOLD = 5.0
 
 
-class ColdHosts:
+class ColdHosts(ColdPart):
     """The records of one crawl. The verbs raise StoreError, and errors of UNAVAILABLE."""
 
+    what = "idle hosts"
+    without_store = "hosts that are in it wait, nothing is lost"
+
     def __init__(self, tails: Tails, *, full_share: float = FULL_SHARE, least_idle: int = LEAST_IDLE) -> None:
-        self._tails, self._full_share, self._least_idle = tails, full_share, least_idle
-        self._engine, self._keys = tails.engine, tails.keys
+        super().__init__(tails, full_share)
+        self._least_idle = least_idle
         self._next: dict[int, tuple[int, bytes]] = {}
         """Shard -> where its next move begins."""
-        self._serving: asyncio.Task[None] | None = None
+        self._swept: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
+        """Shard -> what HostForgetting need not read again."""
+        self._look_at = 0.0
+        """When it looks again whether servers are full, by time.monotonic."""
 
     async def wake(self, shard: int) -> int:
         """Brings back some of the records of a shard that are asked for; returns how many hosts no longer wait."""
@@ -124,38 +130,12 @@ class ColdHosts:
                 current[name.decode()] = _unpacked(here)
         return current
 
-    def start(self, shards: Callable[[], Sequence[int]]) -> None:
-        """Starts a task that brings records of these shards back, and moves them while their servers are full."""
-        if self._tails.has_store:
-            self._serving = asyncio.create_task(self._serve(shards))
-
-    async def stop(self) -> None:
-        """Stops the task. An unfinished move loses nothing."""
-        if self._serving is not None:
-            await ended(self._serving)
-
-    async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
-        hold, look_at = 0.0, 0.0
-        while True:
-            try:
-                await self.wake_all(shards())
-                if time.monotonic() >= look_at:
-                    moved = await self.move_if_full(shards())
-                    look_at = time.monotonic() + (_LONGEST_LOOK if moved == 0 else _LOOK_SECONDS)
-                hold = 0.0
-            except UNAVAILABLE:
-                pass  # the worker's loop logs the error
-            except StoreError as error:
-                if not hold:
-                    logger.warning(
-                        "The store of idle hosts is unavailable (%s): hosts that are in it wait, nothing is lost.",
-                        error,
-                    )
-                hold = min(_LONGEST_HOLD, hold * 2 or _WAKE_SECONDS)
-            except Exception:
-                logger.exception("Serving the records of idle hosts failed; trying again.")
-                hold = _LONGEST_HOLD
-            await asyncio.sleep(max(hold, _WAKE_SECONDS))
+    async def _serve_once(self, shards: Sequence[int]) -> float:
+        await self.wake_all(shards)
+        if time.monotonic() >= self._look_at:
+            moved = await self.move_if_full(shards)
+            self._look_at = time.monotonic() + (_LONGEST_LOOK if moved == 0 else _LOOK_SECONDS)
+        return _WAKE_SECONDS
 
     async def wake_all(self, shards: Sequence[int]) -> int:
         """Brings back the records of these shards that are asked for; returns how many hosts no longer wait."""
@@ -165,9 +145,7 @@ class ColdHosts:
 
     async def move_if_full(self, shards: Sequence[int]) -> int | None:
         """Moves hosts of those of these shards whose servers are full; returns their number, None without any."""
-        calls = [script_call("plan_seen", self._keys.queue(shard)[:1]) for shard in shards]
-        plans = zip(shards, await self._engine.run_all(calls), strict=True)
-        full = [shard for shard, plan in plans if plan.used > self._full_share * plan.limit]
+        full = await self._full(shards)
         return sum([await self.move(shard, self._least_idle) for shard in full]) if full else None
 
     async def move(self, shard: int, least: int = 1) -> int:
@@ -176,6 +154,13 @@ class ColdHosts:
         moved = await move.run(least)
         self._next[shard] = move.next
         return moved
+
+    async def forget(self, shard: int) -> int:
+        """Forgets of the hosts in the store what forget_hosts.lua forgets; returns how many hosts were forgotten.
+
+        Hosts that need their records now are left out.
+        """
+        return await HostForgetting(self._tails, shard, self._swept[shard]).run()
 
 
 def _unpacked(facts: bytes) -> dict[str, bytes]:

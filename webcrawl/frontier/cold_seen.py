@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
-from webcrawl.engine.backoff import ended
-from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import PartLost, StoreError
+from webcrawl.frontier.cold_part import FULL_SHARE, ColdPart
 from webcrawl.frontier.segments import QueuePart
 from webcrawl.frontier.tails import Tails
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:  # NumPy is slow to import, and most crawls never need it here
 
 logger = logging.getLogger(__name__)
 
-FULL_SHARE = 0.7
-"""The share of a server's memory limit above which marks move to the store."""
 LEAST_HOT = 100_000
 """With fewer marks in the engine (about a megabyte), a shard moves none: a move rewrites all buckets of the shard."""
 
@@ -52,8 +49,11 @@ _LOOK_SECONDS = 5.0
 _FIRST_HOLD, _LONGEST_HOLD = 0.5, 5.0
 
 
-class ColdSeen:
+class ColdSeen(ColdPart):
     """The cold buckets of one crawl. The verbs raise StoreError, and errors of UNAVAILABLE."""
+
+    what = "the seen set"
+    without_store = "known URLs stay in the engine"
 
     def __init__(
         self,
@@ -63,13 +63,11 @@ class ColdSeen:
         least_hot: int = LEAST_HOT,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        self._tails = tails
-        self._engine, self._keys = tails.engine, tails.keys
-        self._full_share, self._least_hot, self._look_seconds = full_share, least_hot, look_seconds
+        super().__init__(tails, full_share)
+        self._least_hot, self._look_seconds = least_hot, look_seconds
         self._parts: LRUCache[tuple[int, str], Marks] = LRUCache(_CACHED_MARKS, getsizeof=len)
         self._next: dict[int, int] = {}
         """Shard -> the bucket in the engine at which its next move begins."""
-        self._serving: asyncio.Task[None] | None = None
         self._counters = Counter[str]()
 
     def of(self, keys: Keys) -> ColdSeen:
@@ -184,31 +182,11 @@ class ColdSeen:
         """
         if counters is not None:
             self._counters = counters
-        if self._tails.has_store:
-            self._serving = asyncio.create_task(self._serve(shards))
+        super().start(shards)
 
-    async def stop(self) -> None:
-        """Stops the task. An unfinished move loses nothing."""
-        if self._serving is not None:
-            await ended(self._serving)
-
-    async def _serve(self, shards: Callable[[], Sequence[int]]) -> None:
-        is_waiting = False
-        while True:
-            try:
-                await self.spill_if_full(shards())
-                is_waiting = False
-            except UNAVAILABLE:
-                pass  # the worker's loop logs the error
-            except StoreError as error:
-                if not is_waiting:
-                    logger.warning(
-                        "The seen set grows in the engine, because the store is unavailable: %s", error
-                    )
-                is_waiting = True
-            except Exception:
-                logger.exception("Moving known URLs to the store failed; trying again.")
-            await asyncio.sleep(self._look_seconds)
+    async def _serve_once(self, shards: Sequence[int]) -> float:
+        await self.spill_if_full(shards)
+        return self._look_seconds
 
     async def spill_if_full(self, shards: Sequence[int]) -> int:
         """Moves marks to the store until the servers of these shards are no longer full; returns their number."""
@@ -219,13 +197,8 @@ class ColdSeen:
 
     async def _fullest(self, shards: Sequence[int]) -> int | None:
         """Returns the shard with the most marks on a full server; None without one."""
-        calls = [script_call("plan_seen", self._keys.queue(shard)[:1]) for shard in shards]
-        plans = zip(shards, await self._engine.run_all(calls), strict=True)
-        full = {
-            shard: plan.hot
-            for shard, plan in plans
-            if plan.used > self._full_share * plan.limit and plan.hot >= self._least_hot
-        }
+        plans = await self._full(shards)
+        full = {shard: plan.hot for shard, plan in plans.items() if plan.hot >= self._least_hot}
         return max(full, key=full.__getitem__, default=None)
 
     async def spill(self, shard: int) -> int:

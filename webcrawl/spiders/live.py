@@ -86,9 +86,9 @@ class Live(BroadSpider):
         tasks.worker.on_given_up, tasks.bury_differently = self._give_up_host, self._bury
         connection, limits = session.connection, ("HOST_MAX_PAGES", "HOST_MAX_BYTES")
         if not any(read(self.settings, name) for name in limits):
-            self._begin(
-                lambda: keep_sweeping(connection.engine, connection.keys, tasks.worker.tally.counters)
-            )
+            cold_hosts = connection.cold_hosts if connection.tails.has_store else None
+            counters = tasks.worker.tally.counters
+            self._begin(lambda: keep_sweeping(connection.engine, connection.keys, cold_hosts, counters))
         try:
             await LiveFeeding(session, tasks.worker, self.answering, stream).run()
         finally:

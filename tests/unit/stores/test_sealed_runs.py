@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,39 @@ def test_a_damaged_run_is_named(tmp_path: Path) -> None:
     store.put(f"{run.name}/texts", b"short")
     with pytest.raises(StoreError, match=f"{run.name} is damaged"):
         SealedRun(store, run.name, tmp_path / "copies")
+
+
+def test_damage_is_an_error_that_names_the_run_and_enters_no_other_run(tmp_path: Path) -> None:
+    """In each file: a byte that differs, an end that is missing, or the file. Other errors would end a worker."""
+    chance, texts = random.Random(1), [(f"http://a.test/{number}", number << 52) for number in range(20)]
+    digests = [bytes([number]) * 20 for number in range(20)]
+    run = sealed(tmp_path, texts, [payload_line(digest, b"1 a") for digest in digests], ["a"])
+    folder = tmp_path / "store" / run.name
+    store, quiet = FolderStore((tmp_path / "store").as_uri()), []
+    for path in sorted(folder.iterdir()):
+        sound = path.read_bytes()
+        damaged = [sound[:-8], b"", None]
+        for at in (0, len(sound) - 9, *(chance.randrange(len(sound)) for _ in range(2))):
+            damaged.append(sound[:at] + bytes([sound[at] ^ 1 << chance.randrange(8)]) + sound[at + 1 :])
+        for content in damaged:
+            path.unlink() if content is None else path.write_bytes(content)
+            try:
+                opened = SealedRun(store, run.name, tmp_path / "copies")
+                with suppress(StoreError):
+                    opened.near([simhash for _, simhash in texts], 3)
+                with suppress(StoreError):
+                    opened.payload_firsts(digests)
+                opened.may_have(numbers([url_number(b"b")]))
+                # as a merge does
+                opened.verify()
+                names = opened.sorted_texts(numbers([0])), opened.payload_lines(numbers([0]))
+                assert len(list(itertools.chain(*names))) == 2
+            except StoreError as error:
+                assert run.name in str(error) or "block of names" in str(error)
+            else:
+                quiet.append(path.name)
+            path.write_bytes(sound)
+    assert quiet == []
 
 
 def test_runs_are_merged_when_the_newer_ones_have_an_eighth() -> None:

@@ -10,7 +10,7 @@
 --   domains    hashes of domains that link to it, 4 bytes each
 -- reply each
 --   spent, domains
-local totals = {}
+local now, totals = now_ms(), {}
 
 -- together, because a command costs more than what it reads
 for from = 1, n_budget, 1000 do
@@ -20,8 +20,11 @@ for from = 1, n_budget, 1000 do
   for n, stored in ipairs(stored_budgets) do
     local owner, spent, domains = budget_at(from + n - 1)
     local had, known = 0, ''
-    -- until its record is here again, the owner seems to have spent less
-    if not stored and (spent > 0 or domains ~= '') then cold_hosts.wake(P, owner) end
+    if spent > 0 or domains ~= '' then
+      cold_hosts.note_charge(P, owner, now)
+      -- until its record is here again, the owner seems to have spent less
+      if not stored then cold_hosts.wake(P, owner) end
+    end
     if stored then had, known = struct.unpack('<I4', stored), string.sub(stored, 5) end
     spent, domains = math.min(had + spent, 4294967295), join_domains(known, domains, most)
     local budget = struct.pack('<I4', spent) .. domains

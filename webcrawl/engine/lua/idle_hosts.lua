@@ -1,4 +1,4 @@
-#!lua flags=no-writes
+#!lua flags=allow-oom
 -- Returns hosts and owners of budgets that have nothing to do, with what is known of them.
 -- KEYS
 --   P           the crawl's prefix in this shard

@@ -174,11 +174,17 @@ class FolderStore(ObjectStore):
         path = self._path(name)
         unfinished = _unfinished(path)
         try:
-            with self._create(unfinished) as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
+            try:
+                with self._create(unfinished) as file:
+                    write(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                unfinished.replace(path)
+            except BaseException:
+                # otherwise repeated attempts would fill a disk
+                with suppress(OSError):
+                    unfinished.unlink()
+                raise
             flush(path.parent)
         except OSError as error:
             raise failure("write", path, error) from error

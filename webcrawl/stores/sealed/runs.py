@@ -14,16 +14,21 @@ only.
     superseded        hashes of URLs whose texts in older runs are outdated, 8 bytes each
     text_names        URLs, in compressed blocks; text_blocks has their offsets
     payload_names     digest, time, URL and reading, in compressed blocks; payload_blocks has their offsets
-    run.json          the shapes of the tables
+    run.json          the shapes of the tables, and sizes and checksums of all files but the names
+
+Sizes are checked when a run is opened. Checksums of whole tables are checked when they are copied to a machine, and
+before runs are merged, so that damage never passes into a new run. Compressed blocks have checksums of their own.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -45,16 +50,19 @@ from webcrawl.stores.sealed.tables import (
     TableWriter,
 )
 
+logger = logging.getLogger(__name__)
+
 TABLES = {"texts": MOST_LOWER, "rotated": MOST_LOWER, "digests": 18, "urls": 12}
 """The tables, and how many of the lower bits of their numbers they keep at most."""
 CACHED = (*TABLES, "superseded", "text_blocks", "payload_blocks")
 """The objects of a run of which each machine has a copy."""
 _OTHERS = ("text_names", "payload_names")
-_FORMAT = 1
+_FORMAT = 2
 _LINES = 64
 _COMPRESSION = 2
 _CACHED_BLOCKS = 256
 _CANDIDATES_AT_ONCE = 1 << 20
+_HASHED_AT_ONCE = 1 << 20
 DIGEST = 12
 """The bytes by which digests are compared: among 15 billion, two are equal with a probability of 1 to 700 million."""
 
@@ -154,7 +162,8 @@ def write_run(
     (folder / "superseded").write_bytes(np.unique(superseded).astype("<u8").tobytes())
     shapes = {name: writer.close() for name, writer in writers.items()}
     tables = {name: [shape.count, shape.upper, shape.lower] for name, shape in shapes.items()}
-    (folder / "run.json").write_text(json.dumps({"format": _FORMAT, "tables": tables}))
+    files = {name: [(folder / name).stat().st_size, _checksum(folder / name)] for name in CACHED}
+    (folder / "run.json").write_text(json.dumps({"format": _FORMAT, "tables": tables, "files": files}))
 
 
 def write_settled(
@@ -190,8 +199,52 @@ def store_run(store: ObjectStore, name: str, folder: Path, interrupted: Callable
         store.put_file(f"{name}/{file}", folder / file, interrupted)
 
 
-def _copy(store: ObjectStore, name: str, folder: Path) -> Path:
-    """Returns the path of a complete local copy of an object, or of the object if the store is a folder."""
+def _checksum(path: Path) -> str:
+    hashed = xxhash.xxh3_64()
+    with path.open("rb") as file:
+        while piece := file.read(_HASHED_AT_ONCE):
+            hashed.update(piece)
+    return hashed.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What run.json says of the files of a run."""
+
+    where: str
+    shapes: Mapping[str, TableShape]
+    files: Mapping[str, tuple[int, str]]
+
+    @classmethod
+    def parse(cls, where: str, text: bytes) -> _Description:
+        try:
+            described: dict[str, Any] = json.loads(text)
+            if described["format"] != _FORMAT:
+                raise ValueError(f"its format is {described['format']}, not {_FORMAT}")
+            shapes = {table: TableShape(*described["tables"][table]) for table in TABLES}
+            files = {name: (int(size), str(known)) for name, (size, known) in described["files"].items()}
+            if missing := set(CACHED) - files.keys():
+                raise ValueError(f"it says nothing of {', '.join(sorted(missing))}")
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise StoreError(f"{where} is damaged: {error}") from error
+        return cls(where, shapes, files)
+
+    def check(self, name: str, path: Path, *, whole: bool) -> None:
+        """Raises StoreError if the size of a file differs, or with `whole` its checksum."""
+        size, known = self.files[name]
+        if (found := path.stat().st_size) != size:
+            raise StoreError(f"{self.where} is damaged: {name} has {found} bytes instead of {size}")
+        if whole and _checksum(path) != known:
+            raise StoreError(f"{self.where} is damaged: the checksum of {name} differs")
+
+
+def _copied(
+    store: ObjectStore, name: str, folder: Path, check: Callable[[Path], None] = lambda _: None
+) -> Path:
+    """Returns the path of a complete local copy of an object, or of the object if the store is a folder.
+
+    `check` raises StoreError for a damaged copy.
+    """
     path = folder / name
     if path.exists():
         return path
@@ -200,6 +253,7 @@ def _copy(store: ObjectStore, name: str, folder: Path) -> Path:
         copy = store.fetch(name, Path(unfinished))
         if not copy.is_relative_to(unfinished):
             return copy
+        check(copy)
         path.parent.mkdir(parents=True, exist_ok=True)
         return copy.replace(path)
 
@@ -247,22 +301,33 @@ class SealedRun:
 
     def __init__(self, store: ObjectStore, name: str, folder: Path) -> None:
         """Copies the tables into `folder`, unless it has them; raises StoreError for a damaged or missing run."""
-        self.name = name
-        paths = {file: _copy(store, f"{name}/{file}", folder) for file in (*CACHED, "run.json")}
+        self.name, where = name, store.uri(name)
+        self._is_reported = False
+        description = _copied(store, f"{name}/run.json", folder)
+        self._described = _Description.parse(where, description.read_bytes())
+        self._paths = {
+            file: _copied(store, f"{name}/{file}", folder, partial(self._described.check, file, whole=True))
+            for file in CACHED
+        }
+        for file, path in self._paths.items():
+            self._described.check(file, path, whole=file not in TABLES)
         try:
-            described: dict[str, Any] = json.loads(paths["run.json"].read_bytes())
-            if described["format"] != _FORMAT:
-                raise ValueError(f"its format is {described['format']}, not {_FORMAT}")
             self._tables = {
-                table: SortedTable(paths[table], TableShape(*described["tables"][table])) for table in TABLES
+                table: SortedTable(self._paths[table], shape)
+                for table, shape in self._described.shapes.items()
             }
-        except (ValueError, LookupError, TypeError) as error:
-            raise StoreError(f"{store.uri(name)} is damaged: {error}") from error
-        self._superseded = np.fromfile(paths["superseded"], "<u8")
-        self._text_names, self._payload_names = (
-            _Names(partial(store.read, f"{name}/{kind}_names"), paths[f"{kind}_blocks"])
-            for kind in ("text", "payload")
-        )
+            self._superseded = np.fromfile(self._paths["superseded"], "<u8")
+            self._text_names, self._payload_names = (
+                _Names(partial(store.read, f"{name}/{kind}_names"), self._paths[f"{kind}_blocks"])
+                for kind in ("text", "payload")
+            )
+        except (ValueError, OSError) as error:
+            raise StoreError(f"{where} is damaged: {error}") from error
+
+    def verify(self) -> None:
+        """Reads all tables; raises StoreError if the checksum of any differs."""
+        for file, path in self._paths.items():
+            self._described.check(file, path, whole=True)
 
     @property
     def texts(self) -> int:
@@ -334,8 +399,17 @@ class SealedRun:
         return firsts
 
     def may_have(self, urls: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Returns for hashes of URLs whether the run may have a text of the URL; True for 2 % of all others."""
-        starts, stops = self._tables["urls"].ranges(urls, 64)
+        """Returns for hashes of URLs whether the run may have a text of the URL; True for 2 % of all others.
+
+        A damaged run may have all, which costs 8 bytes for each later text, but keeps no outdated text.
+        """
+        try:
+            starts, stops = self._tables["urls"].ranges(urls, 64)
+        except StoreError as error:
+            if not self._is_reported:
+                self._is_reported = True
+                logger.error("%s: each URL counts as if it had a text there", error)
+            return np.ones(len(urls), np.bool_)
         return starts < stops
 
     def supersedes(self, url: bytes) -> bool:

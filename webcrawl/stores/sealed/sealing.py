@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -209,6 +210,8 @@ class Sealer:
 
         while chosen := _chosen(listed := (await self._sealed.listed())[0], large=large):
             runs = await self._sealed.open([name for name, _, _ in chosen])
+            for run in runs:
+                await asyncio.to_thread(run.verify)
             is_oldest = chosen[0] == listed.runs[0]
 
             def write(folder: Path, runs: Sequence[SealedRun] = runs, is_oldest: bool = is_oldest) -> None:
@@ -228,11 +231,20 @@ class Sealer:
         name = f"{folder}/{uuid.uuid4().hex[:16]}"
 
         def make() -> None:
-            with tempfile.TemporaryDirectory(prefix="webcrawl-") as workspace:
-                write(Path(workspace))
-                store_run(store, name, Path(workspace), self._is_stopping.is_set)
+            try:
+                with tempfile.TemporaryDirectory(prefix="webcrawl-") as workspace:
+                    write(Path(workspace))
+                    store_run(store, name, Path(workspace), self._is_stopping.is_set)
+            except OSError as error:
+                raise StoreError(f"cannot write a run below {tempfile.gettempdir()}: {error}") from error
 
-        await asyncio.to_thread(make)
+        try:
+            await asyncio.to_thread(make)
+        except StoreError:
+            # otherwise repeated attempts would fill the store
+            with suppress(StoreError):
+                await asyncio.to_thread(store.delete_folder, name)
+            raise
         for _ in range(_ATTEMPTS):
             listed, before = await self._sealed.listed()
             if not listed.put((name, *sizes), replaced, time.time()):

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from webcrawl.errors import StoreError
+
 Numbers = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
@@ -124,6 +126,9 @@ class SortedTable:
         # a word of 8 bytes begins at each byte, so one look-up reads any bits
         self._words: Numbers = np.ndarray(shape.packed_bytes - 7, "<u8", content, strides=(1,))
         self._directory = np.ndarray((1 << shape.upper) + 1, shape.position, content, shape.packed_bytes)
+        self._path = path
+        if int(self._directory[-1]) != shape.count:
+            raise ValueError(f"{path} has {self._directory[-1]} numbers instead of {shape.count}")
 
     def __len__(self) -> int:
         return self.shape.count
@@ -146,13 +151,15 @@ class SortedTable:
     def ranges(self, numbers: Numbers, bits: int) -> tuple[Positions, Positions]:
         """Returns for each of `numbers` where the numbers with the same first `bits` bits begin and end.
 
-        `bits` is at least the directory's; dropped bits do not count.
+        `bits` is at least the directory's; dropped bits do not count. Raises StoreError for a damaged directory.
         """
         shape = self.shape
         bits = min(bits, shape.upper + shape.lower)
         upper = (numbers >> np.uint64(64 - shape.upper)).astype(np.int64)
         wanted = (numbers >> np.uint64(64 - bits)) & np.uint64((1 << (bits - shape.upper)) - 1)
         starts, stops = (self._directory[upper + after].astype(np.int64) for after in (0, 1))
+        if np.any(starts > stops) or np.any(stops > shape.count):
+            raise StoreError(f"{self._path} is damaged: its directory is not in order")
         ignored = np.uint64(shape.upper + shape.lower - bits)
         starts = self._bisected(starts, stops, wanted, ignored, equal=False)
         equal = np.flatnonzero(starts < stops)

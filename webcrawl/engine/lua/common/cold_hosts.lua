@@ -2,7 +2,8 @@
 -- (webcrawl.frontier.cold_hosts). What is here is all that is known of a host, unless the host is in `waking`: then its
 -- record in the store is still to be added. A host in `waking` is not leased. A table, because a script may have 200 local
 -- names.
-local cold_hosts = {FACTS = {'trust', 'spent', 'errors', 'budgets', 'patterns', 'dust', 'unknown'}}
+local cold_hosts = {FACTS = {'trust', 'spent', 'errors', 'budgets', 'patterns', 'dust', 'unknown'}, CHARGED_BITS = 2 ^ 20,
+  HOUR_MS = 3600000}
 -- Whether any records of this shard are in the store.
 function cold_hosts.any(P)
   if cold_hosts.exist == nil then cold_hosts.exist = redis.call('EXISTS', P .. 'records:cold') == 1 end
@@ -31,11 +32,32 @@ function cold_hosts.wake(P, name)
   end
   return redis.call('SADD', P .. 'waking', name) == 1
 end
--- Whether a host has no URLs, no lease and no politeness record. Nobody knows that of a registered domain, so an owner
--- without a politeness record is idle if no host is over its budget.
+-- Returns the key of the owners that were charged in an hour, and the bit of an owner: two owners may have the same bit.
+function cold_hosts.charged(P, owner, now)
+  return P .. 'charged:' .. string.format('%.0f', math.floor(now / cold_hosts.HOUR_MS)), number_of(owner) % cold_hosts.CHARGED_BITS
+end
+-- Notes that the budget of an owner has changed, so that its record stays here. Only crawls with cold records need that.
+function cold_hosts.note_charge(P, owner, now)
+  if not cold_hosts.any(P) then return end
+  local key, position = cold_hosts.charged(P, owner, now)
+  redis.call('SETBIT', key, position, 1)
+  if not cold_hosts.expires then cold_hosts.expires = redis.call('PEXPIRE', key, 3 * cold_hosts.HOUR_MS) end
+end
+-- Whether the budget of an owner has changed in this hour or in the last one.
+function cold_hosts.is_charged(P, owner, now)
+  for hours = 0, 1 do
+    local key, position = cold_hosts.charged(P, owner, now - hours * cold_hosts.HOUR_MS)
+    if redis.call('GETBIT', key, position) == 1 then return true end
+  end
+  return false
+end
+-- Whether a host has no URLs, no lease and no politeness record. Nobody knows that of a registered domain, whose hosts are in
+-- all shards: an owner of a budget is idle if its budget did not change for an hour, and no host is over it.
 function cold_hosts.is_idle(P, H, name)
   if cold_hosts.is_waking(P, name) or redis.call('EXISTS', turn_key(H, name)) == 1 then return false end
-  if not string.find(name, '://', 1, true) then return redis.call('HEXISTS', P .. 'overs', name) == 0 end
+  if not string.find(name, '://', 1, true) then
+    return redis.call('HEXISTS', P .. 'overs', name) == 0 and not cold_hosts.is_charged(P, name, now_ms())
+  end
   return not has_urls(record_of(P, name)) and redis.call('EXISTS', P .. 'lease:' .. name) == 0
 end
 -- Returns for each of up to a thousand names what is known of it here, packed in the order of FACTS; '' for nothing.

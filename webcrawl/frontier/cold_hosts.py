@@ -86,9 +86,9 @@ class ColdHosts(ColdPart):
             if not await self._engine.client.exists(f"{self._keys.queue(shard)[0]}records:cold"):
                 continue
             for some in batches(group):
-                for descriptor, found in (await self._parts_of(shard, some)).items():
+                for descriptor, asked in (await self._parts_of(shard, some)).items():
                     known = await read_records(self._tails, shard, descriptor)
-                    stored = {name: known[name] for name in found if name in known}
+                    stored = {name: known[name] for name in asked if name in known}
                     cold |= await self._current(shard, stored, hot=False)
         return cold
 

@@ -232,8 +232,8 @@ class _Description:
     def check(self, name: str, path: Path, *, whole: bool) -> None:
         """Raises StoreError if the size of a file differs, or with `whole` its checksum."""
         size, known = self.files[name]
-        if (found := path.stat().st_size) != size:
-            raise StoreError(f"{self.where} is damaged: {name} has {found} bytes instead of {size}")
+        if (actual := path.stat().st_size) != size:
+            raise StoreError(f"{self.where} is damaged: {name} has {actual} bytes instead of {size}")
         if whole and _checksum(path) != known:
             raise StoreError(f"{self.where} is damaged: the checksum of {name} differs")
 
@@ -409,7 +409,7 @@ class SealedRun:
             if not self._is_reported:
                 self._is_reported = True
                 logger.error("%s: each URL counts as if it had a text there", error)
-            return np.ones(len(urls), np.bool_)
+            return np.full(len(urls), True)
         return starts < stops
 
     def supersedes(self, url: bytes) -> bool:

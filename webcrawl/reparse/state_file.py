@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Self
 from webcrawl.errors import StoreError
 
 _LOCK_SECONDS = 60.0
+_RETRY_SECONDS = 0.01
 
 
 class StateFile:
@@ -27,7 +29,7 @@ class StateFile:
             self._database = sqlite3.connect(
                 path, timeout=_LOCK_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._database.execute("PRAGMA journal_mode = WAL")
+            self._turn_on_log()
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.executescript(tables)
 
@@ -40,6 +42,18 @@ class StateFile:
     def close(self) -> None:
         """Closes the file."""
         self._database.close()
+
+    def _turn_on_log(self) -> None:
+        # SQLite ignores its timeout here while another process writes the new file, or does the same
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_SECONDS)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -65,7 +65,7 @@ test-slow: .venv/.dev ## Run the slow tests, which the target test leaves out
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m slow --timeout=1200 $(ARGS)
 
 # The plugin for reruns would send messages for each test.
-PARALLEL := --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder -p no:rerunfailures
+PARALLEL := --numprocesses=auto --maxprocesses=10 --dist=loadfile --no-loadscope-reorder -p no:rerunfailures
 
 # A copy of what is committed, without upper bounds except that of setuptools, which scrapyd needs.
 test-newest: ## Run the tests with the newest version of every dependency, in an environment of their own

@@ -90,8 +90,8 @@ def no_project_in_the_environment() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Number of workers for --numprocesses=auto; most tests spend two thirds of their time waiting."""
-    return max(2, 3 * (os.cpu_count() or 1))
+    """Number of workers for --numprocesses=auto; most tests spend three quarters of their time waiting."""
+    return max(2, 5 * (os.cpu_count() or 1))
 
 
 @pytest.hookimpl(optionalhook=True)

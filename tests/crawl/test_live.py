@@ -226,7 +226,7 @@ def test_many_who_ask_share_a_fetch_and_failures_are_answered(
         "127.0.1.1", "/circle", Reply(status=302, headers={"Location": web.url("127.0.1.2", "/back")})
     )
     web.put("127.0.1.2", "/back", Reply(status=302, headers={"Location": circle}))
-    crawl = lane.begin()
+    crawl = lane.begin(FRONTIER_RETRY_DELAY=0.1, POLITENESS_BACKOFF=0.1)
     for number, url in enumerate((slow, slow, *ways)):
         lane.put(url=url, id=number, related="image")
     lane.put(url=slow, id="feed", related="feed")

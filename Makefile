@@ -90,9 +90,9 @@ check: .venv/.dev ## Check format, lint, types and import contracts
 	@$(BIN)/mypy tests/public_types
 	@$(BIN)/lint-imports --no-logo
 
-proto: .venv/.dev ## Write webcrawl/urlfrontier/urlfrontier.binpb from the .proto beside it
+proto: .venv/.dev ## Write webcrawl/urlfrontier/urlfrontier.binpb from the .proto files beside it
 	@$(BIN)/python -m grpc_tools.protoc -Iwebcrawl/urlfrontier \
-	--descriptor_set_out=webcrawl/urlfrontier/urlfrontier.binpb urlfrontier.proto
+	--descriptor_set_out=webcrawl/urlfrontier/urlfrontier.binpb urlfrontier.proto health.proto reflection.proto
 
 settings: .venv/.dev ## Write docs/reference/settings.md from the declarations in webcrawl/config
 	@$(BIN)/python -m webcrawl.config.page > docs/reference/settings.md

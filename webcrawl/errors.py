@@ -16,6 +16,7 @@ CrawlError
 │   └── PartLost                a part of a spilled queue is damaged or missing; retrying does not help
 ├── NoSuchPage               the dashboard has no page of that address, or no such crawl, host or job
 ├── ApiProblem               a request to the HTTP API is answered with an error
+├── CallRefused              a call of the open frontier ends with a status of gRPC
 ├── UnreadableDocument       a document is broken or costs too much to read
 │   ├── ResourcesExhausted      reading took too much memory or time; its process must end
 │   ├── ArchiveLimitReached     an archive has more members or bytes than are read
@@ -190,6 +191,14 @@ class ApiProblem(CrawlError):
         self.detail = detail
         self.retry_after = retry_after
         self.headers = headers or {}
+
+
+class CallRefused(CrawlError):
+    """A call of the open frontier ends with a status of gRPC, a `webcrawl.urlfrontier.calls.GrpcStatus`."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class UnreadableDocument(CrawlError):

@@ -43,7 +43,7 @@ USES = {
     "mcp": ("mcp", "from webcrawl.commands.mcp import check_libraries; check_libraries()"),
     "alarms": ("apprise", "from webcrawl.alarms.targets import Targets; Targets([])"),
     "heif": ("pillow_heif", "from webcrawl.documents.mime.image import _heif; _heif()"),
-    "urlfrontier": ("grpc", "from webcrawl.commands.urlfrontier import check_libraries; check_libraries()"),
+    "urlfrontier": ("h2", "from webcrawl.commands.urlfrontier import check_libraries; check_libraries()"),
     "jobs": ("cronsim", "from webcrawl.jobs.schedule import Schedule; Schedule('0 0 * * *')"),
     "impersonate": (
         "curl_cffi",

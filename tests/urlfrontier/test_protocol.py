@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 from grpc_tools import protoc
 from hypothesis import given, strategies as st
 
 from tests.urlfrontier.client import SOURCE
-from webcrawl.errors import WrongField
 from webcrawl.urlfrontier import conversion, messages
 from webcrawl.urlfrontier.conversion import DISCOVERED, MOST_DATE, StoredURL
-from webcrawl.urlfrontier.incoming import Incoming
+from webcrawl.urlfrontier.incoming import batches
 
 # as in the library urlfrontier-API 2.5; message -> field -> number
 PUBLISHED = {
@@ -66,16 +67,52 @@ PUBLISHED = {
 
 
 def described() -> descriptor_pb2.FileDescriptorProto:
-    (file,) = descriptor_pb2.FileDescriptorSet.FromString((SOURCE / "urlfrontier.binpb").read_bytes()).file
-    return file
+    return files(SOURCE / "urlfrontier.binpb")["urlfrontier.proto"]
+
+
+def files(descriptors: Path) -> dict[str, descriptor_pb2.FileDescriptorProto]:
+    read = descriptor_pb2.FileDescriptorSet.FromString(descriptors.read_bytes())
+    return {file.name: file for file in read.file}
 
 
 def test_the_descriptors_are_made_from_the_proto(tmp_path: Path) -> None:
     written = tmp_path / "written.binpb"
-    assert protoc.main(["", f"-I{SOURCE}", f"--descriptor_set_out={written}", "urlfrontier.proto"]) == 0
-    assert descriptor_pb2.FileDescriptorSet.FromString(written.read_bytes()).file[0] == described(), (
-        "run make proto"
-    )
+    sources = [path.name for path in SOURCE.glob("*.proto")]
+    assert protoc.main(["", f"-I{SOURCE}", f"--descriptor_set_out={written}", *sources]) == 0
+    assert files(written) == files(SOURCE / "urlfrontier.binpb"), "run make proto"
+
+
+Fields = dict[str, dict[str, tuple[int, int, int, str]]]
+
+
+def shape(file: descriptor_pb2.FileDescriptorProto) -> tuple[Fields, dict[str, list[tuple[str, bool, bool]]]]:
+    """Returns the fields of the messages, and the methods of the services, without the name of the package."""
+    messages = {
+        message.name: {
+            field.name: (
+                field.number,
+                field.type,
+                field.label,
+                field.type_name.removeprefix(f".{file.package}"),
+            )
+            for field in message.field
+        }
+        for message in file.message_type
+    }
+    services = {
+        service.name: [
+            (method.name, method.client_streaming, method.server_streaming) for method in service.method
+        ]
+        for service in file.service
+    }
+    return messages, services
+
+
+def test_health_and_reflection_are_the_published_services() -> None:
+    read = files(SOURCE / "urlfrontier.binpb")
+    for name, published in (("health", health_pb2), ("reflection", reflection_pb2)):
+        theirs = descriptor_pb2.FileDescriptorProto.FromString(published.DESCRIPTOR.serialized_pb)
+        assert shape(read[f"{name}.proto"]) == shape(theirs)
 
 
 def test_names_and_numbers_are_the_published_ones() -> None:
@@ -148,37 +185,17 @@ def test_a_date_beyond_all_dates_is_the_latest() -> None:
 
 
 @pytest.mark.parametrize(("weight", "most"), [(1, 1000), (100, 10), (5000, 1)])
-def test_a_stream_is_read_only_as_fast_as_it_is_stored(weight: int, most: int) -> None:
-    sent = 0
-
-    async def requests() -> AsyncIterator[int]:
-        nonlocal sent
-        for number in range(3000):
-            sent += 1
-            yield number
+def test_messages_that_come_together_are_stored_in_batches(weight: int, most: int) -> None:
+    async def requests() -> AsyncIterator[list[int]]:
+        yield list(range(2500))
+        yield [2500]
+        yield list(range(2501, 3000))
 
     async def read() -> list[int]:
         received: list[int] = []
-        async for batch in Incoming(requests(), weight=lambda _: weight):
-            assert len(batch) <= most
-            if not received:
-                for _ in range(5000):  # time enough to read all
-                    await asyncio.sleep(0)
-                assert sent <= len(batch) + 1002
+        async for batch in batches(requests(), weight=lambda _: weight):
+            assert 0 < len(batch) <= most
             received += batch
         return received
 
     assert asyncio.run(read()) == list(range(3000))
-
-
-def test_a_stream_that_breaks_ends_with_its_error() -> None:
-    async def requests() -> AsyncIterator[object]:
-        yield 1
-        yield messages.Unreadable()
-
-    async def read() -> None:
-        async for _ in Incoming(requests()):
-            pass
-
-    with pytest.raises(WrongField, match="not a message"):
-        asyncio.run(read())

@@ -102,7 +102,7 @@ def test_a_client_without_the_right_certificate_is_refused(
 
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read .*absent.pem"):
-        Certificates(tmp_path / "absent.pem", tmp_path / "absent.pem").credentials()
+        Certificates(tmp_path / "absent.pem", tmp_path / "absent.pem").context()
 
 
 def test_a_full_engine_fails_what_clients_may_send_again(client: Client, valkey: redis.Redis) -> None:

@@ -103,6 +103,5 @@ def is_loopback(address: str) -> bool:
 
 def check_libraries() -> None:
     """Imports the libraries of the server; raises LibraryMissing."""
-    optional("the open frontier", "grpcio", "urlfrontier", "grpc")
-    optional("the open frontier", "grpcio-health-checking", "urlfrontier", "grpc_health.v1.health")
-    optional("the open frontier", "grpcio-reflection", "urlfrontier", "grpc_reflection.v1alpha.reflection")
+    optional("the open frontier", "h2", "urlfrontier", "h2.connection")
+    optional("the open frontier", "protobuf", "urlfrontier", "google.protobuf.message_factory")

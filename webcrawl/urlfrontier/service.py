@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from functools import wraps
+from itertools import islice
 from typing import Any, TypeVar
 
-import grpc
-
 from webcrawl.engine.client import UNAVAILABLE
-from webcrawl.errors import ConfigurationError, EngineError, WrongField, brief
+from webcrawl.errors import CallRefused, ConfigurationError, EngineError, WrongField, brief
 from webcrawl.urlfrontier import messages
+from webcrawl.urlfrontier.calls import GrpcStatus
 from webcrawl.urlfrontier.conversion import (
     DISCOVERED,
     MOST_DATE,
@@ -24,7 +25,7 @@ from webcrawl.urlfrontier.conversion import (
     queue_key,
     row,
 )
-from webcrawl.urlfrontier.incoming import Incoming
+from webcrawl.urlfrontier.incoming import batches
 from webcrawl.urlfrontier.queues import NO_LIMIT, ClientQueues
 
 logger = logging.getLogger(__name__)
@@ -46,50 +47,44 @@ _LEVELS = {
 }
 
 
-def _status(error: Exception) -> grpc.StatusCode:
+def _status(error: Exception) -> GrpcStatus:
     if isinstance(error, WrongField):
-        return grpc.StatusCode.INVALID_ARGUMENT
+        return GrpcStatus.INVALID_ARGUMENT
     if isinstance(error, ConfigurationError):
-        return grpc.StatusCode.FAILED_PRECONDITION
-    return grpc.StatusCode.UNAVAILABLE if isinstance(error, UNAVAILABLE) else grpc.StatusCode.INTERNAL
+        return GrpcStatus.FAILED_PRECONDITION
+    return GrpcStatus.UNAVAILABLE if isinstance(error, UNAVAILABLE) else GrpcStatus.INTERNAL
 
 
 _REPORTED = (ConfigurationError, EngineError, *UNAVAILABLE)
-"""What a client is told of; other errors are defects, and gRPC answers UNKNOWN."""
+"""What a client is told of; other errors are defects, and the answer is UNKNOWN."""
 
 
-def _read(request: Any) -> Any:
-    if isinstance(request, messages.Unreadable):
-        raise WrongField("request: these bytes are not the message of this method")
-    return request
-
-
-def answers(method: Callable[[Any, Any, Any], Awaitable[T]]) -> Callable[[Any, Any, Any], Awaitable[T]]:
+def answers(method: Callable[[Any, Any], Awaitable[T]]) -> Callable[[Any, Any], Awaitable[T]]:
     """A method with one answer, whose errors become statuses."""
 
     @wraps(method)
-    async def answer(service: Any, request: Any, context: Any) -> T:
+    async def answer(service: Any, request: Any) -> T:
         try:
-            return await method(service, _read(request), context)
+            return await method(service, request)
         except _REPORTED as error:
-            await context.abort(_status(error), brief(error))
-            raise AssertionError from error  # abort raises
+            raise CallRefused(_status(error), brief(error)) from error
 
     return answer
 
 
 def streams(
-    method: Callable[[Any, Any, Any], AsyncIterator[T]],
-) -> Callable[[Any, Any, Any], AsyncIterator[T]]:
-    """A method with a stream of answers, whose errors become statuses."""
+    method: Callable[[Any, Any], AsyncGenerator[list[T]]],
+) -> Callable[[Any, Any], AsyncGenerator[list[T]]]:
+    """A method with a stream of answers, in lists of those that are sent together, whose errors become statuses."""
 
     @wraps(method)
-    async def stream(service: Any, request: Any, context: Any) -> AsyncIterator[T]:
+    async def stream(service: Any, request: Any) -> AsyncGenerator[list[T]]:
         try:
-            async for message in method(service, _read(request), context):
-                yield message
+            async with aclosing(method(service, request)) as parts:
+                async for messages in parts:
+                    yield messages
         except _REPORTED as error:
-            await context.abort(_status(error), brief(error))
+            raise CallRefused(_status(error), brief(error)) from error
 
     return stream
 
@@ -102,25 +97,29 @@ class FrontierService:
         self._turn = 0
 
     @streams
-    async def put_urls(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        async for items in Incoming(requests):
-            names = [item.ID or _url_of(item) for item in items]
-            rows = [item_row(item) for item in items]
-            for name, status in zip(names, await self._store(rows), strict=True):
-                yield messages.AckMessage(ID=name, status=status)
+    async def put_urls(self, requests: AsyncIterator[list[Any]]) -> AsyncGenerator[list[Any]]:
+        async with aclosing(batches(requests)) as some:
+            async for items in some:
+                names = [item.ID or _url_of(item) for item in items]
+                statuses = await self._store([item_row(item) for item in items])
+                yield [
+                    messages.AckMessage(ID=name, status=status)
+                    for name, status in zip(names, statuses, strict=True)
+                ]
 
     @streams
-    async def put_discovered(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        async for batches in Incoming(requests, weight=lambda batch: len(batch.items)):
-            statuses = await self._store([row(info, DISCOVERED) for batch in batches for info in batch.items])
-            start = 0
-            for batch in batches:
-                end = start + len(batch.items)
-                yield messages.BatchAck(ID=batch.ID, statuses=statuses[start:end])
-                start = end
+    async def put_discovered(self, requests: AsyncIterator[list[Any]]) -> AsyncGenerator[list[Any]]:
+        async with aclosing(batches(requests, weight=lambda batch: len(batch.items))) as parts:
+            async for some in parts:
+                rows = [row(info, DISCOVERED) for batch in some for info in batch.items]
+                statuses = iter(await self._store(rows))
+                yield [
+                    messages.BatchAck(ID=batch.ID, statuses=islice(statuses, len(batch.items)))
+                    for batch in some
+                ]
 
     @streams
-    async def get_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def get_urls(self, request: Any) -> AsyncGenerator[list[Any]]:
         queue = queue_key(request.key, needed=False)
         seconds = request.delay_requestable or _TRANSIT_SECONDS
         left = request.max_queues or NO_LIMIT
@@ -128,26 +127,25 @@ class FrontierService:
             if await self._queues.is_paused(crawl):
                 continue
             async for delivery in self._queues.get(crawl, queue, left, request.max_urls_per_queue, seconds):
-                for stored in delivery.stored():
-                    yield stored.info()
+                yield [stored.info() for stored in delivery.stored()]
                 left -= 1
             if left <= 0:
                 break
 
     @answers
-    async def list_nodes(self, request: Any, context: Any) -> Any:
+    async def list_nodes(self, request: Any) -> Any:
         return messages.StringList(values=await self._queues.nodes())
 
     @answers
-    async def list_crawls(self, request: Any, context: Any) -> Any:
+    async def list_crawls(self, request: Any) -> Any:
         return messages.StringList(values=await self._queues.crawls())
 
     @answers
-    async def delete_crawl(self, request: Any, context: Any) -> Any:
+    async def delete_crawl(self, request: Any) -> Any:
         return messages.Long(value=await self._queues.delete_crawl(crawl_id(request.value)))
 
     @answers
-    async def list_queues(self, request: Any, context: Any) -> Any:
+    async def list_queues(self, request: Any) -> Any:
         crawl, size, total = crawl_id(request.crawlID), request.size or _PAGE, 0
         values: list[str] = []
         async for state in self._queues.states(crawl):
@@ -160,7 +158,7 @@ class FrontierService:
         )
 
     @answers
-    async def get_stats(self, request: Any, context: Any) -> Any:
+    async def get_stats(self, request: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
         size = out = queues = 0
         counts = dict.fromkeys(("completed", "active_queues", "due"), 0)
@@ -176,19 +174,19 @@ class FrontierService:
         )
 
     @answers
-    async def get_crawl_stats(self, request: Any, context: Any) -> Any:
+    async def get_crawl_stats(self, request: Any) -> Any:
         total, completed = await self._queues.totals(crawl_id(request.crawlID))
         return messages.GetCrawlStatsResponse(
             totalURL=messages.Long(value=total), completedURL=messages.Long(value=completed)
         )
 
     @answers
-    async def delete_queue(self, request: Any, context: Any) -> Any:
+    async def delete_queue(self, request: Any) -> Any:
         deleted = await self._queues.delete(crawl_id(request.crawlID), queue_key(request.key))
         return messages.Long(value=deleted)
 
     @answers
-    async def block_queue_until(self, request: Any, context: Any) -> Any:
+    async def block_queue_until(self, request: Any) -> Any:
         if request.time > MOST_DATE:
             raise WrongField(f"time {request.time}: give seconds since 1970, not milliseconds")
         await self._queues.set(
@@ -197,16 +195,16 @@ class FrontierService:
         return messages.Empty()
 
     @answers
-    async def set_active(self, request: Any, context: Any) -> Any:
+    async def set_active(self, request: Any) -> Any:
         await self._queues.set_active(request.state)
         return messages.Empty()
 
     @answers
-    async def get_active(self, request: Any, context: Any) -> Any:
+    async def get_active(self, request: Any) -> Any:
         return messages.Boolean(state=(await self._queues.control()).active)
 
     @answers
-    async def set_delay(self, request: Any, context: Any) -> Any:
+    async def set_delay(self, request: Any) -> Any:
         key = queue_key(request.key, needed=False)
         crawl = crawl_id(request.crawlID)
         if key:
@@ -216,7 +214,7 @@ class FrontierService:
         return messages.Empty()
 
     @answers
-    async def set_log_level(self, request: Any, context: Any) -> Any:
+    async def set_log_level(self, request: Any) -> Any:
         if request.level not in messages.LEVELS.values():
             raise WrongField(f"level {request.level}: use 0 (TRACE) to 4 (ERROR)")
         name = request.package
@@ -226,14 +224,14 @@ class FrontierService:
         return messages.Empty()
 
     @answers
-    async def set_crawl_limit(self, request: Any, context: Any) -> Any:
+    async def set_crawl_limit(self, request: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key)
         if not await self._queues.set(crawl, key, "limit", request.limit):
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"key {key!r}: crawl {crawl!r} has no such queue")
+            raise CallRefused(GrpcStatus.NOT_FOUND, f"key {key!r}: crawl {crawl!r} has no such queue")
         return messages.Empty()
 
     @answers
-    async def get_url_status(self, request: Any, context: Any) -> Any:
+    async def get_url_status(self, request: Any) -> Any:
         crawl, url = crawl_id(request.crawlID), request.url
         if not url:
             raise WrongField("url: name a URL")
@@ -242,26 +240,30 @@ class FrontierService:
             raise WrongField(f"url {brief(url)!r}: it has no host name, so name its queue in `key`")
         stored = await self._queues.stored(crawl, key, url)
         if stored is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, brief(f"url {url}: unknown in queue {key!r}"))
-        assert stored is not None
+            raise CallRefused(GrpcStatus.NOT_FOUND, brief(f"url {url}: unknown in queue {key!r}"))
         return stored.item()
 
     @streams
-    async def list_urls(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def list_urls(self, request: Any) -> AsyncGenerator[list[Any]]:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
         accepted = ContainedText(request.filter, ignores_case=request.ignoreCase)
         position, end = 0, request.start + (request.size or _PAGE)
+        items: list[Any] = []
         async for stored in self._queues.all_stored(crawl, key):
             if not accepted.accepts(stored.url):
                 continue
             if position >= request.start:
-                yield stored.item()
+                items.append(stored.item())
             position += 1
             if position >= end:
                 break
+            if len(items) >= _PAGE:
+                yield items
+                items = []
+        yield items
 
     @answers
-    async def count_urls(self, request: Any, context: Any) -> Any:
+    async def count_urls(self, request: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
         accepted, total = ContainedText(request.filter, ignores_case=request.ignoreCase), 0
         if accepted.accepts_all:
@@ -273,7 +275,7 @@ class FrontierService:
         return messages.Long(value=total)
 
     @answers
-    async def purge_urls(self, request: Any, context: Any) -> Any:
+    async def purge_urls(self, request: Any) -> Any:
         crawl, key = crawl_id(request.crawlID), queue_key(request.key, needed=False)
         before = int(time.time()) - request.days * _DAY + 1
         return messages.Long(value=await self._queues.purge(crawl, key, before))

@@ -103,5 +103,5 @@ def is_loopback(address: str) -> bool:
 
 def check_libraries() -> None:
     """Imports the libraries of the server; raises LibraryMissing."""
-    optional("the open frontier", "h2", "urlfrontier", "h2.connection")
+    optional("the open frontier", "h2", "urlfrontier", "h2", "h2.connection")
     optional("the open frontier", "protobuf", "urlfrontier", "google.protobuf.message_factory")

@@ -205,6 +205,7 @@ class SignalEvidence(NamedTuple):
     step           the wear of an announcement
     lifetime       the days in which the page is to stay as it is
     broken         the share of changes in these days that happen nevertheless
+    heard          how many announcements of a kind are expected to be true: the most, as all kinds tell the same changes
     """
 
     unannounced: float = 1.0
@@ -213,6 +214,7 @@ class SignalEvidence(NamedTuple):
     step: float = 0.0
     lifetime: float = 0.0
     broken: float = 1.0
+    heard: float = 0.0
 
     @property
     def is_believed(self) -> bool:
@@ -229,7 +231,7 @@ def evidence_of(signals: Iterable[tuple[SignalCounts, int]], rate: ChangeRate) -
 
     Signals that are hardly ever true are left out.
     """
-    unannounced, announcements, wear, steps = 1.0, 0.0, 0.0, 0.0
+    unannounced, announcements, wear, steps, heard = 1.0, 0.0, 0.0, 0.0, 0.0
     mean = max(rate.mean, LEAST_DAYS)
     for counts, announced in signals:
         precision = counts.precision(rate)
@@ -241,7 +243,9 @@ def evidence_of(signals: Iterable[tuple[SignalCounts, int]], rate: ChangeRate) -
         announcements += often
         steps += often * step
         wear += announced * step
-    return SignalEvidence(unannounced, announcements, wear, steps / announcements if announcements else 0.0)
+        heard = max(heard, announced * precision)
+    step = steps / announcements if announcements else 0.0
+    return SignalEvidence(unannounced, announcements, wear, step, heard=heard)
 
 
 def signal_evidence(signals: Mapping[str, PageSignal], rate: ChangeRate) -> SignalEvidence:

@@ -57,7 +57,8 @@ def page_weight(importance: float | None, factor: float = 1.0) -> float:
 class RecrawlCandidate(NamedTuple):
     """What the value of a fetch depends on: the page's weight, its rate of change, its signals.
 
-    `weight` is its importance, times what an operator gives; a page with weight 0 is never worth a fetch.
+    `weight` is its importance, times what an operator gives; a page with weight 0 is never worth a fetch. `rate` is
+    that after the last visit; what signals have told since is in `evidence`.
     `new_links` are those that it is expected to give a day.
     """
 
@@ -69,12 +70,22 @@ class RecrawlCandidate(NamedTuple):
     def freshness(self, days: float) -> float:
         """Returns the probability that the text of the last visit, so many days ago, is current."""
         aged = days - self._quiet(days)
-        return self.rate.fresh(self.evidence.unannounced * aged) * math.exp(-self.evidence.wear)
+        return self._rate_now(aged).fresh(self.evidence.unannounced * aged) * math.exp(-self.evidence.wear)
 
     def unannounced(self) -> RecrawlCandidate:
         """Returns the page as it were if its changes were not announced; what it tells of its lifetime stays."""
         evidence = NO_SIGNALS._replace(lifetime=self.evidence.lifetime, broken=self.evidence.broken)
         return self._replace(evidence=evidence)
+
+    def _rate_now(self, days: float) -> ChangeRate:
+        """Returns the rate of change after so many days without a visit, in which signals have told something too.
+
+        Announced changes count as changes that a visit has dated. Without this, an unknown page that is announced soon
+        after its visit would seem to change rarely, though such pages are mostly those that change all the time.
+        """
+        return ChangeRate(
+            self.rate.shape + self.evidence.heard, self.rate.days + (1 - self.evidence.unannounced) * days
+        )
 
     def _quiet(self, days: float) -> float:
         """Returns in how many of these days, as far as lifetimes are believed, nothing happens."""
@@ -115,6 +126,7 @@ class RecrawlCandidate(NamedTuple):
         rate, evidence = self.rate, self.evidence
         if evidence.announcements == 0:
             return self.weight * (rate.fresh_days(days) - days * rate.fresh(days))
+        rate = self._rate_now(days)
         aged = math.log1p(evidence.unannounced * days / rate.days)
         wear = rate.shape * aged + evidence.wear
         if evidence.wear:

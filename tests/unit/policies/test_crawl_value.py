@@ -121,6 +121,24 @@ def test_the_value_of_a_page_whose_changes_are_all_announced_is_that_of_its_next
     assert page.value(0.1) == pytest.approx(2 / 0.5, rel=0.1)
 
 
+def test_an_announcement_tells_that_a_page_changes_more_often_than_was_known() -> None:
+    """A change after a tenth of a day makes a Gamma distribution (2, 20) one of (3, 20.1): 10 days until the next."""
+    rate = ChangeRate(2.0, 20.0)
+    page = RecrawlCandidate(1.0, rate, evidence_of([(SignalCounts(1e9, 0, 0, 1e9), 1)], rate))
+    assert page.value(0.1) == pytest.approx(20.1 / 2, rel=0.1)
+
+
+@given(rates, st.floats(0, 500), st.floats(0, 500), st.floats(0.01, 1000))
+def test_silence_makes_a_page_fresher_as_bayes_theorem_tells(
+    rate: ChangeRate, hits: float, misses: float, days: float
+) -> None:
+    """The probability of no change at all, given that none was announced."""
+    signal = SignalCounts(10 + hits, misses, 0, 1e9)
+    page = RecrawlCandidate(1.0, rate, evidence_of([(signal, 0)], rate))
+    expected = rate.fresh(days) / rate.fresh(signal.recall * days)
+    assert page.freshness(days) == pytest.approx(expected, rel=1e-6)
+
+
 @given(candidates(), thresholds, st.floats(0.01, 1), st.floats(1, 400))
 def test_a_page_is_due_within_its_bounds(
     page: RecrawlCandidate, threshold: float, shortest: float, longest: float

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
+from sqlalchemy import Connection, func, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from webcrawl.config import StoreConfig
 from webcrawl.config.libraries import is_installed, missing, optional
 from webcrawl.config.passwords import without_password
 from webcrawl.errors import ConfigurationError, StoreError, brief
-from webcrawl.stores.database import LOCK_TIMEOUT
+from webcrawl.stores.database import LOCK_TIMEOUT, Database
 from webcrawl.stores.objects.store import ObjectStore, open_store
 
 NAME = NAMESPACE = "webcrawl"
 _EXTRA = "lake"
 _PURPOSE = "tables of Iceberg"
+_TABLES_LOCK = 0x6C616B65
+"""The advisory lock under which PostgreSQL creates the tables of the catalogue: two processes at once would fail."""
 
 
 def pyiceberg() -> ModuleType:
@@ -73,6 +76,7 @@ def open_catalogue(config: StoreConfig, store: ObjectStore) -> Iterator[Any]:
     Raises LibraryMissing, and turns the errors of pyiceberg and its libraries into StoreError.
     """
     with lake_errors(config):
+        _create_tables(config.metadata)
         catalogue = pyiceberg().catalog.sql.SqlCatalog(
             NAME,
             uri=_database(config.metadata),
@@ -80,7 +84,8 @@ def open_catalogue(config: StoreConfig, store: ObjectStore) -> Iterator[Any]:
             **store.file_access(),
         )
         try:
-            catalogue.create_namespace_if_not_exists(NAMESPACE)
+            with suppress(IntegrityError):  # another process was faster
+                catalogue.create_namespace_if_not_exists(NAMESPACE)
             yield catalogue
         finally:
             catalogue.close()
@@ -101,6 +106,22 @@ def lake_errors(config: StoreConfig) -> Iterator[None]:
         yield
     except expected as error:
         raise StoreError(f"the lake in {without_password(config.lake)}: {brief(error)}") from error
+
+
+def _create_tables(uri: str) -> None:
+    """Creates the tables of the catalogue that are missing, while no other process does."""
+    tables = pyiceberg().catalog.sql.SqlCatalogBaseTable.metadata
+
+    def work(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_TABLES_LOCK)))
+        tables.create_all(connection)
+
+    database = Database(uri)
+    try:
+        database.write(work, at_leisure=True)
+    finally:
+        database.close()
 
 
 def _database(uri: str) -> str:

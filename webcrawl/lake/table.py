@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from webcrawl.errors import StoreError
 from webcrawl.lake.catalogue import NAMESPACE, location, pyarrow, pyiceberg
 from webcrawl.stores.objects.store import ObjectStore
+
+T = TypeVar("T")
 
 _TRIES = 10
 _PROPERTIES = {
@@ -69,9 +72,7 @@ class LakeTable:
             self._table = catalogue.create_table_if_not_exists(
                 (NAMESPACE, name), optional, location=location(store, name), properties=properties
             )
-        # changes nothing if the table has these columns, and refuses columns of other types
-        with self._table.update_schema() as update:
-            update.union_by_name(optional)
+        self._again_after_another(partial(self._add_columns, optional))
 
     def current(self) -> dict[str, Any]:
         """Returns the files of the current state: location -> pyiceberg's DataFile."""
@@ -94,26 +95,41 @@ class LakeTable:
 
         If another process commits first, the plan is made again from its snapshot.
         """
-        for left in reversed(range(_TRIES)):
-            self._table.refresh()
+
+        def commit() -> int:
             change = plan(self)
-            try:
-                if change.added or change.removed:
-                    self._commit(change, about)
-                break
-            except pyiceberg().exceptions.CommitFailedException:
-                if not left:
-                    raise
+            if change.added or change.removed:
+                self._commit(change, about)
+            return len(change.added)
+
+        added = self._again_after_another(commit)
         self._write_hint()
         files = self.current()
         snapshot = self._table.current_snapshot()
         return Committed(
             len(files),
             sum(file.record_count for file in files.values()),
-            len(change.added),
+            added,
             snapshot and snapshot.snapshot_id,
             self._table.metadata_location,
         )
+
+    def _again_after_another(self, commit: Callable[[], T]) -> T:
+        """Returns the result of `commit` on the newest state, after which no other process has changed the table."""
+        tries = 0
+        while True:
+            self._table.refresh()
+            try:
+                return commit()
+            except pyiceberg().exceptions.CommitFailedException:
+                tries += 1
+                if tries == _TRIES:
+                    raise
+
+    def _add_columns(self, schema: Any) -> None:
+        # changes nothing if the table has these columns, and refuses columns of other types
+        with self._table.update_schema() as update:
+            update.union_by_name(schema)
 
     def _commit(self, change: Change, about: Mapping[str, str]) -> None:
         removed = {path: file for path, file in self.current().items() if path in change.removed}
@@ -137,9 +153,16 @@ class LakeTable:
             raise StoreError(f"{path} cannot be read: {error} Move it away to leave it out") from error
 
     def _write_hint(self) -> None:
-        """Names the current metadata file where DuckDB looks for it when it reads a table by its folder."""
-        name = self._table.metadata_location.rpartition("/")[2].removesuffix(_METADATA_SUFFIX)
-        self._store.put(f"{self._name}/{_HINT}", name.encode())
+        """Names the current metadata file where DuckDB looks for it when it reads a table by its folder.
+
+        Another process may have committed meanwhile, and written its name before: so the last who writes looks again.
+        """
+        written = None
+        while written != (current := self._table.metadata_location):
+            name = current.rpartition("/")[2].removesuffix(_METADATA_SUFFIX)
+            self._store.put(f"{self._name}/{_HINT}", name.encode())
+            written = current
+            self._table.refresh()
 
     def _files(self, manifests: Collection[Any], *, discard_deleted: bool) -> Iterator[Any]:
         for manifest in manifests:

@@ -205,7 +205,7 @@ class SignalEvidence(NamedTuple):
     step           the wear of an announcement
     lifetime       the days in which the page is to stay as it is
     broken         the share of changes in these days that happen nevertheless
-    heard          how many announcements of a kind are expected to be true: the most, as all kinds tell the same changes
+    heard          how many announcements of a kind are expected to be true, the most of any kind
     """
 
     unannounced: float = 1.0

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +21,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.metadata import NOW, at, row
+from tests.postgres import PostgresServer
 from webcrawl.config import StoreConfig
 from webcrawl.config.extraction import extract_rules
 from webcrawl.errors import ConfigurationError, StoreError
@@ -30,16 +34,19 @@ from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.text_merges import merge_texts
 
-KILLS = 6
+KILLS, WORKERS = 6, 3
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> StoreConfig:
     """The stores of a crawl in a folder whose URI differs from its path."""
-    folder = tmp_path / "the crawl"
+    return stores(tmp_path / "the crawl")
+
+
+def stores(folder: Path, **settings: str) -> StoreConfig:
     for name in ("texts", "links"):
         (folder / name).mkdir(parents=True)
-    return StoreConfig.from_settings({"DATA_DIR": str(folder)})
+    return StoreConfig.from_settings({"DATA_DIR": str(folder), **settings})
 
 
 def write_texts(config: StoreConfig, name: str, times: dict[str, datetime]) -> None:
@@ -242,6 +249,18 @@ def killed_while(work: Callable[[], object], seconds: float) -> None:
 
 
 def test_a_kill_loses_nothing_and_repeats_nothing(config: StoreConfig) -> None:
+    check_kills(config)
+
+
+@pytest.mark.slow
+def test_a_kill_loses_nothing_with_a_catalogue_in_postgresql(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with postgres.database() as uri:
+        check_kills(stores(tmp_path, METADATA_URI=uri))
+
+
+def check_kills(config: StoreConfig) -> None:
     chance, stored = random.Random(38), list[str]()
     for number in range(KILLS):
         stored.append(f"http://a.example/{number}")
@@ -249,6 +268,38 @@ def test_a_kill_loses_nothing_and_repeats_nothing(config: StoreConfig) -> None:
         killed_while(partial(update, config, row(stored[-1])), chance.uniform(0.05, 1.0))
     update(config, *map(row, stored))
     assert urls(read(config, "texts")) == urls(read(config, "pages")) == sorted(stored)
+
+
+@pytest.mark.parametrize("server", ["sqlite", "postgresql"])
+def test_workers_that_update_a_new_lake_at_once_lose_nothing(
+    server: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """They create the tables of the catalogue, its namespace and the tables of the lake at the same moment."""
+    with ExitStack() as stack:
+        settings = {}
+        if server == "postgresql":
+            database = request.getfixturevalue("postgres").database()
+            settings["METADATA_URI"] = stack.enter_context(database)
+        config = stores(tmp_path, **settings)
+        Metadata(config.metadata).close()
+        start = threading.Barrier(WORKERS)
+
+        def work(number: int) -> None:
+            url = f"http://a.example/{number}"
+            write_texts(config, str(number), {url: NOW})
+            start.wait()
+            update(config, row(url))
+
+        with ThreadPoolExecutor(WORKERS) as pool:
+            list(pool.map(work, range(WORKERS)))
+        expected = [f"http://a.example/{number}" for number in range(WORKERS)]
+        for table in ("texts", "pages"):
+            assert urls(read(config, table)) == expected
+            # DuckDB finds the current state by this file
+            hint = (config.data_dir / f"lake/{table}/metadata/version-hint.text").read_text()
+            with open_catalogue(config, lake_store(config)) as catalogue:
+                location = catalogue.load_table(("webcrawl", table)).metadata_location
+            assert location.endswith(f"/{hint}.metadata.json")
 
 
 def test_a_store_that_iceberg_cannot_read_is_refused(tmp_path: Path) -> None:

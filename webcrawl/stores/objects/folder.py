@@ -174,28 +174,41 @@ class FolderStore(ObjectStore):
         path = self._path(name)
         unfinished = _unfinished(path)
         try:
-            try:
-                with self._create(unfinished) as file:
+            with self._created(unfinished) as file:
+                try:
                     write(file)
                     file.flush()
                     os.fsync(file.fileno())
-                unfinished.replace(path)
-            except BaseException:
-                # otherwise repeated attempts would fill a disk
-                with suppress(OSError):
-                    unfinished.unlink()
-                raise
+                    unfinished.replace(path)
+                except BaseException:
+                    # otherwise repeated attempts would fill a disk
+                    with suppress(OSError):
+                        unfinished.unlink()
+                    raise
             flush(path.parent)
         except OSError as error:
             raise failure("write", path, error) from error
 
-    def _create(self, path: Path) -> BinaryIO:
+    def _created(self, path: Path) -> BinaryIO:
+        """Opens an empty file that no other process writes: it is locked until it is closed."""
+        while True:
+            file = self._opened(path)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    file.truncate()
+                    return file
+            file.close()  # another process has finished or deleted it before it was locked
+
+    def _opened(self, path: Path) -> BinaryIO:
+        """Opens a file to write, without a change of what it has, and creates it and its folder if they are missing."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
-            return path.open("wb")
+            return os.fdopen(os.open(path, flags, 0o666), "wb")
         except FileNotFoundError:
             with self._changing_folders:
                 _make(path.parent)
-                return path.open("wb")
+                return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def _unfinished(path: Path) -> Path:

@@ -24,7 +24,7 @@ from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.frontier.cold_bucket import (
     MOST_MARKS,
     as_marks,
-    has_mark,
+    have_marks,
     pack_marks,
     pieces_of,
     unpack_marks,
@@ -51,13 +51,15 @@ def some(numbers: Iterator[int], hosts: int = 30) -> list[Candidate]:
     ]
 
 
-@given(marks)
-def test_a_bucket_is_stored_whole(found: np.ndarray) -> None:
+@given(marks, st.sets(st.integers(LEAST, MOST) | edges))
+def test_a_bucket_is_stored_whole(found: np.ndarray, others: set[int]) -> None:
+    without = others - {*found.tolist()}
     content, [empty, part] = pack_marks("name", [found[:0], found])
     raw = content[part.offset : part.offset + part.length]
     assert unpack_marks(raw, part).tolist() == found.tolist()
     assert unpack_marks(content[empty.offset : empty.offset + empty.length], empty).tolist() == []
-    assert all(has_mark(found, int(mark)) for mark in found)
+    assert have_marks(found, [*found.tolist(), *without]) == [True] * len(found) + [False] * len(without)
+    assert have_marks(found[:0], [*without]) == [False] * len(without)
     with pytest.raises(PartLost):
         unpack_marks(raw[:-1] + bytes([raw[-1] ^ 1]), part)
 

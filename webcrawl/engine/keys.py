@@ -415,5 +415,6 @@ def failures_field(keys: Keys, host: str) -> str:
     return f"failures {scheme}:{port}" if port else f"failures {scheme}"
 
 
+@lru_cache(maxsize=1 << 12)  # links of a page are of few hosts
 def _number(host: str) -> int:
     return xxhash.xxh3_64_intdigest(host.encode()) >> _URL_BITS

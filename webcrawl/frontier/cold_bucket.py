@@ -56,10 +56,13 @@ def unpack_marks(raw: bytes, part: QueuePart) -> Marks:
     return np.cumsum(gaps, dtype=np.int64)
 
 
-def has_mark(marks: Marks, mark: int) -> bool:
-    """Whether a bucket has a mark."""
-    at = int(np.searchsorted(marks, mark))
-    return at < len(marks) and int(marks[at]) == mark
+def have_marks(marks: Marks, wanted: Sequence[int]) -> list[bool]:
+    """Whether a bucket has each of these marks."""
+    if not len(marks):
+        return [False] * len(wanted)
+    numbers = np.array(wanted, np.int64)
+    at = np.minimum(np.searchsorted(marks, numbers), len(marks) - 1)
+    return [bool(known) for known in marks[at] == numbers]
 
 
 def pieces_of(marks: Marks) -> Iterator[Marks]:

@@ -118,7 +118,7 @@ class ColdSeen(ColdPart):
         return parts
 
     async def _answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
-        from webcrawl.frontier.cold_bucket import has_mark
+        from webcrawl.frontier.cold_bucket import have_marks
 
         by_part: dict[tuple[int, str], list[int]] = {}
         for index, (mark, part) in enumerate(zip(marks, parts, strict=True)):
@@ -129,9 +129,10 @@ class ColdSeen(ColdPart):
         async def answer(part: tuple[int, str], indexes: list[int]) -> None:
             async with room:
                 known = await self._part(*part)
-            for index in indexes:
-                answers[index] = _SEEN if has_mark(known, marks[index]) else part[1]
-            seen = sum(answers[index] == _SEEN for index in indexes)
+            has = have_marks(known, [marks[index] for index in indexes])
+            for index, is_seen in zip(indexes, has, strict=True):
+                answers[index] = _SEEN if is_seen else part[1]
+            seen = sum(has)
             self._counters.update(cold_known=seen, cold_new=len(indexes) - seen)
 
         for outcome in await asyncio.gather(

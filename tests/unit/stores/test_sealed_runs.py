@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.sealed import tables
 from webcrawl.stores.sealed.merging import GROWTH, merge_runs, to_merge
 from webcrawl.stores.sealed.runs import SealedRun, payload_line, store_run, url_number, write_run
 from webcrawl.stores.sealed.tables import NumberSorter, SortedTable, TableWriter
@@ -124,6 +125,36 @@ def test_a_table_has_the_numbers_that_were_written(
     queries = queries >> dropped << dropped
     assert starts.tolist() == np.searchsorted(kept, queries, "left").tolist()
     assert stops.tolist() == np.searchsorted(kept, queries, "right").tolist()
+
+
+def test_a_table_that_is_not_in_memory_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no longer once it is in memory."""
+    reads, each = 0, 1000
+
+    def page_reads() -> int:
+        nonlocal reads
+        reads += each
+        return reads
+
+    monkeypatch.setattr(tables, "_page_reads", page_reads)
+    values = np.sort(np.random.default_rng(1).integers(0, 2**64 - 1, 20_000, np.uint64))
+    writer = TableWriter(tmp_path / "table", len(values))
+    writer.add(values)
+    table = SortedTable(tmp_path / "table", writer.close())
+    wanted = np.concatenate([values[::7], values[::11] + np.uint64(1), numbers([0, 2**64 - 1])])
+
+    def reading_ahead() -> list[bool]:
+        states = []
+        for _ in range(tables._TEST_EVERY):
+            starts, stops = table.ranges(wanted, 64)
+            states.append(table._reads_ahead)
+            assert starts.tolist() == np.searchsorted(values, wanted, "left").tolist()
+            assert stops.tolist() == np.searchsorted(values, wanted, "right").tolist()
+        return states
+
+    assert all(reading_ahead())
+    each = 0
+    assert not any(reading_ahead())
 
 
 def test_a_merge_keeps_the_newest_payload_and_drops_outdated_texts(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ n numbers takes about 64 - log2(n) + 6 bits.
 
 from __future__ import annotations
 
+import mmap
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,9 @@ MOST_LOWER = 57
 _AT_ONCE = 1 << 18
 _PADDING = 8
 _PARTITIONS = 64
+_TEST_EVERY = 32
+_READ_SHARE = 0.1
+"""The share of pages that are not in memory from which on reading ahead costs less than waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +125,23 @@ class SortedTable:
 
     def __init__(self, path: Path, shape: TableShape) -> None:
         self.shape = shape
-        content = np.memmap(path, np.uint8, "r")
+        self._path = path
+        self._calls = 0
+        self._reads_ahead = False
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        content = np.frombuffer(self._map, np.uint8)
         size = shape.packed_bytes + shape.position.itemsize * ((1 << shape.upper) + 1)
         if len(content) != size:
             raise ValueError(f"{path} has {len(content)} bytes instead of {size}")
         # a word of 8 bytes begins at each byte, so one look-up reads any bits
         self._words: Numbers = np.ndarray(shape.packed_bytes - 7, "<u8", content, strides=(1,))
         self._directory = np.ndarray((1 << shape.upper) + 1, shape.position, content, shape.packed_bytes)
-        self._path = path
         if int(self._directory[-1]) != shape.count:
             raise ValueError(f"{path} has {self._directory[-1]} numbers instead of {shape.count}")
+        if whole_pages := shape.packed_bytes // mmap.PAGESIZE * mmap.PAGESIZE:
+            # otherwise the kernel reads 128 KiB where a look-up needs 4
+            self._map.madvise(mmap.MADV_RANDOM, 0, whole_pages)
 
     def __len__(self) -> int:
         return self.shape.count
@@ -140,9 +153,17 @@ class SortedTable:
 
     def numbers(self, start: int, stop: int) -> Numbers:
         """Returns the numbers from one position to another; dropped bits are 0."""
+        self._read_ahead(start, stop)
         positions = np.arange(start, stop)
         upper = np.searchsorted(self._directory, positions, "right") - 1
         return self._joined(upper.astype(np.uint64), positions)
+
+    def _read_ahead(self, start: int, stop: int) -> None:
+        """Asks the kernel to read a range of numbers together."""
+        first = start * self.shape.lower // 8 // mmap.PAGESIZE * mmap.PAGESIZE
+        last = min(stop * self.shape.lower // 8 + _PADDING, self.shape.packed_bytes)
+        if last > first:
+            self._map.madvise(mmap.MADV_WILLNEED, first, last - first)
 
     def _joined(self, upper: Numbers, positions: Positions) -> Numbers:
         shape = self.shape
@@ -161,12 +182,36 @@ class SortedTable:
         if np.any(starts > stops) or np.any(stops > shape.count):
             raise StoreError(f"{self._path} is damaged: its directory is not in order")
         ignored = np.uint64(shape.upper + shape.lower - bits)
-        starts = self._bisected(starts, stops, wanted, ignored, equal=False)
-        equal = np.flatnonzero(starts < stops)
-        equal = equal[self._lower(starts[equal]) >> ignored == wanted[equal]]
-        ends = starts.copy()
-        ends[equal] = self._bisected(starts[equal] + 1, stops[equal], wanted[equal], ignored, equal=True)
+        with self._reading(starts, stops):
+            starts = self._bisected(starts, stops, wanted, ignored, equal=False)
+            equal = np.flatnonzero(starts < stops)
+            equal = equal[self._lower(starts[equal]) >> ignored == wanted[equal]]
+            ends = starts.copy()
+            ends[equal] = self._bisected(starts[equal] + 1, stops[equal], wanted[equal], ignored, equal=True)
         return starts, ends
+
+    @contextmanager
+    def _reading(self, starts: Positions, stops: Positions) -> Iterator[None]:
+        """Has the kernel read the pages of many ranges at once, if pages of this table are rarely in memory.
+
+        A look-up would wait for one page after the other. Now and then it does, which tells how many are not in memory.
+        """
+        self._calls += 1
+        is_test = self._calls % _TEST_EVERY == 1
+        if self._reads_ahead and not is_test:
+            for page in self._pages(starts, stops).tolist():
+                self._map.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, mmap.PAGESIZE)
+        before = _page_reads() if is_test else 0
+        yield
+        if is_test:
+            reads = _page_reads() - before
+            self._reads_ahead = reads > 1 and reads > _READ_SHARE * len(self._pages(starts, stops))
+
+    def _pages(self, starts: Positions, stops: Positions) -> Positions:
+        """Returns the numbers of the pages with the first and the last number of each range that is not empty."""
+        filled = starts < stops
+        positions = np.concatenate([starts[filled], stops[filled] - 1])
+        return np.unique(positions * self.shape.lower // (8 * mmap.PAGESIZE))
 
     def _bisected(
         self, starts: Positions, stops: Positions, wanted: Numbers, ignored: np.uint64, *, equal: bool
@@ -190,6 +235,11 @@ class SortedTable:
     def starts(self, numbers: Numbers) -> Positions:
         """Returns the position of the first number that is not below each of `numbers`."""
         return self.ranges(numbers, 64)[0]
+
+
+def _page_reads() -> int:
+    """Returns for how many pages of files this thread has waited; on macOS, the process."""
+    return resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_majflt
 
 
 class NumberSorter:

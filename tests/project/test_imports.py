@@ -98,6 +98,7 @@ def test_a_crawl_of_a_page_imports_only_what_it_uses(
 
 KEEPER, HTML = "webcrawl.engine.keeper", "webcrawl.documents.html.outline_child"
 PIPELINES = "webcrawl.pipelines.metadata"
+SEALING = "webcrawl.stores.sealed.sealing"
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,9 @@ PIPELINES = "webcrawl.pipelines.metadata"
             PIPELINES,
             {"numpy", "pyarrow", "simhash", "sqlalchemy"},
         ),
+        (f"from {SEALING} import to_merge; to_merge([2, 1])", SEALING, {"numpy"}),
     ],
-    ids=["keeper", "HTML", "pipelines that are off"],
+    ids=["keeper", "HTML", "pipelines that are off", "runs to merge"],
 )
 def test_processes_of_a_crawl_import_little(program: str, wanted: str, unwanted: set[str]) -> None:
     """Each crawl starts a keeper and a process for HTML; Scrapy imports pipelines that are off too."""

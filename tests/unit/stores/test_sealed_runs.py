@@ -15,8 +15,9 @@ from hypothesis import given, settings, strategies as st
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.sealed import tables
-from webcrawl.stores.sealed.merging import GROWTH, merge_runs, to_merge
+from webcrawl.stores.sealed.merging import merge_runs
 from webcrawl.stores.sealed.runs import SealedRun, payload_line, store_run, url_number, write_run
+from webcrawl.stores.sealed.sealing import GROWTH, to_merge
 from webcrawl.stores.sealed.tables import NumberSorter, SortedTable, TableWriter
 
 Texts = Sequence[tuple[str, int]]

@@ -16,22 +16,6 @@ from webcrawl.stores.sealed.tables import Numbers
 T = TypeVar("T")
 
 _LINES_AT_ONCE = 1 << 17
-GROWTH = 8
-"""A run is merged with the newer ones when together they have more than an eighth of its entries."""
-
-
-def to_merge(sizes: Sequence[int]) -> int:
-    """Returns how many of the newest runs to merge, given the entries of all, the oldest first; 0 for none.
-
-    So each run has at least eight times the entries of all newer ones, and n entries are in about log8(n) runs
-    (the logarithmic method of Bentley and Saxe 1980).
-    """
-    newer, merged = 0, 0
-    for number, size in enumerate(reversed(sizes), 1):
-        if newer and newer * GROWTH > size:
-            merged = number
-        newer += size
-    return merged
 
 
 def merge_runs(

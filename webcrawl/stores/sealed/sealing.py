@@ -42,6 +42,8 @@ KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which a merged run is kept, because a checkpoint may refer to it."""
 LARGE = 100_000_000
 """The entries from which on a run is merged beside sealing, because it takes minutes or hours."""
+GROWTH = 8
+"""A run is merged with the newer ones when together they have more than an eighth of its entries."""
 _ATTEMPTS = 20
 _ENTRIES_OF_A_RUN = 250_000
 _BUCKETS_AT_ONCE = 512
@@ -312,10 +314,22 @@ class Sealer:
 
 def _chosen(listed: RunList, *, large: bool) -> Sequence[ListedRun]:
     """Returns the runs to merge next among the large ones, or among the small ones, which are newer."""
-    from webcrawl.stores.sealed.merging import to_merge
-
     sizes = [texts + payloads for _, texts, payloads in listed.runs]
     first_small = max((number for number, size in enumerate(sizes, 1) if size >= LARGE), default=0)
     part = slice(0, first_small) if large else slice(first_small, None)
     newest = to_merge(sizes[part])
     return listed.runs[part][-newest:] if newest else []
+
+
+def to_merge(sizes: Sequence[int]) -> int:
+    """Returns how many of the newest runs to merge, given the entries of all, the oldest first; 0 for none.
+
+    So each run has at least eight times the entries of all newer ones, and n entries are in about log8(n) runs
+    (the logarithmic method of Bentley and Saxe 1980).
+    """
+    newer, merged = 0, 0
+    for number, size in enumerate(reversed(sizes), 1):
+        if newer and newer * GROWTH > size:
+            merged = number
+        newer += size
+    return merged

@@ -126,12 +126,13 @@ class ChildProcess(asyncio.Protocol):
         """Whether another process killed it, such as the kernel when memory runs out."""
         return self._fault is None and self.exit_code == -signal.SIGKILL
 
-    def write(self, data: bytes) -> bool:
+    def write(self, *parts: bytes) -> bool:
         """Sends bytes without waiting; returns False if the process has ended."""
         assert self._transport is not None
         if self._transport.is_closing():
             return False
-        self._transport.write(data)
+        for part in parts:
+            self._transport.write(part)
         return True
 
     async def drain(self) -> None:

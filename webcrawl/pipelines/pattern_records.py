@@ -63,6 +63,7 @@ class PatternRecordsPipeline:
             not self._reads_text
             or page.mime_type != "text/html"
             or page.reading.text_hash is not None
+            or page.main_text  # the whole text would be read anew
             or page.text
         )
         return "new" if known else "empty"

@@ -53,6 +53,7 @@ _CHECKS = 5
 class _Question:
     """A page that waits for its outline. The answer is None without a process.
 
+    message   the parts of the message: the body is one of its own, so that a page that waits is not copied
     is_large  the page must leave the process after large_outline.SECONDS, or when the process dies
     sent_to   the process that the page was sent to last
     began     the processor time of the process when it came to this page, if it is large
@@ -60,7 +61,7 @@ class _Question:
     """
 
     document: Document
-    message: bytes
+    message: tuple[bytes, bytes]
     answer: asyncio.Future[Outline | None]
     is_large: bool = False
     sent_to: ChildProcess | None = None
@@ -210,13 +211,16 @@ class Outlines:
                 return None
             return await self._ask(document, _message(document, wanted | {"whole_text": True}), is_large=True)
 
-    async def _ask(self, document: Document, message: bytes, *, is_large: bool = False) -> Outline | None:
+    async def _ask(
+        self, document: Document, message: tuple[bytes, bytes], *, is_large: bool = False
+    ) -> Outline | None:
         """Returns the outline, or None without a process or for a large page that takes too long."""
         if self._has_given_up:
             return None
         answer: asyncio.Future[Outline | None] = asyncio.get_running_loop().create_future()
         question = _Question(document, message, answer, is_large)
-        self.bytes += len(message)
+        size = sum(map(len, message))
+        self.bytes += size
         try:
             self._waiting.append(question)
             if self._process is not None:
@@ -226,7 +230,7 @@ class Outlines:
                 self._serving = asyncio.create_task(self._serve())
             return await answer
         finally:
-            self.bytes -= len(message)
+            self.bytes -= size
 
     async def close(self) -> None:
         """Ends the process; pages that wait have no outline."""
@@ -368,13 +372,13 @@ class Outlines:
                 question.resolve(None)
 
 
-def _message(page: Document, wanted: dict[str, Any]) -> bytes:
-    """Returns the question of a page; `wanted`: the keyword arguments of `make_outline`."""
+def _message(page: Document, wanted: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Returns the question of a page, and its body; `wanted`: the keyword arguments of `make_outline`."""
     question, body = msgpack.packb((page.charset, page.mime_type, page.url, wanted)), page.body
-    return child_process.question(question, len(body)) + body
+    return child_process.question(question, len(body)), body
 
 
 def _send(question: _Question, process: ChildProcess) -> None:
     """Sends a page, unless the process has ended: then the next process gets it."""
-    if process.write(question.message):
+    if process.write(*question.message):
         question.sent_to = process

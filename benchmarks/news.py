@@ -28,7 +28,8 @@ from scrapy.utils.project import get_project_settings
 
 from benchmarks.command import ROOT, SETTINGS, command_line, records_table, web_crawl, write_figures
 from benchmarks.news_web import ARCHIVE, SECTIONS, NewsWeb
-from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving, wait_until
+from benchmarks.servers import free_dns_port, free_port, requests, serving, wait_until
+from benchmarks.trap_sites import serve_prose
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.frontier.planning import Planning, RecrawlState
 from webcrawl.opened.crawl import OpenedCrawl
@@ -75,7 +76,7 @@ def measure(policy: str, options: Namespace, interval: float = 0.0) -> NewsDelay
             CLOSESPIDER_TIMEOUT=options.day,
             LOG_LEVEL="WARNING",
         )
-        with serving(serve_pages, web, names, log):
+        with serving(serve_prose, web, names, log):
             crawl = subprocess.Popen(command, cwd=ROOT)
             wait_until(lambda: bool(log.read_text()), crawl, log)
             asyncio.run(keep_threshold(home, options.threshold, crawl))

@@ -32,8 +32,8 @@ import numpy as np
 from benchmarks.changing_web import HOST_PAGES, ChangingWeb, Integers, Reals, changing_web
 from benchmarks.command import ROOT, SETTINGS, command_line, table, web_crawl, write_figures
 from benchmarks.recrawl import optimum, priced, steady
-from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
-from benchmarks.trap_sites import html, prose
+from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.trap_sites import html, prose, serve_prose
 
 LEAST_OF_OPTIMUM, LEAST_OF_UNIFORM = 0.9, 0.98
 CYCLE = 7.0
@@ -129,7 +129,7 @@ def crawl(options: Namespace, web: ChangingWeb) -> Crawled:
             CLOSESPIDER_TIMEOUT=seconds,
             LOG_LEVEL="WARNING",
         )
-        with serving(serve_pages, sites, names, log):
+        with serving(serve_prose, sites, names, log):
             command = [python, "-c", SHORT_DAYS.format(options.day), *words]
             subprocess.run(command, cwd=ROOT, check=True, timeout=seconds + ENDING_SECONDS)
         asked = [(moment, *text.split()[:2]) for moment, text in requests(log)]

@@ -14,6 +14,7 @@ from pathlib import Path
 from xxhash import xxh3_64_intdigest
 
 from benchmarks.generated_web import mixed
+from benchmarks.servers import PageWeb, serve_pages
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ARTICLES, PRODUCTS, NEW_NAMES, NEW_ADDRESSES, RANDOM_LINKS = 30, 200, 10, 12, 20
@@ -38,6 +39,12 @@ class Prose:
 
 
 prose = cache(Prose)
+
+
+async def serve_prose(web: PageWeb, dns: int, file: Path, ready: Callable[[], None]) -> None:
+    """Serves a web like `serve_pages`; the documentation is read before, so that no request waits for it."""
+    prose()
+    await serve_pages(web, dns, file, ready)
 
 
 @dataclass(frozen=True, slots=True)

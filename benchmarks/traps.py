@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.command import ROOT, SETTINGS, command_line, records_table, web_crawl, write_figures
-from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
-from benchmarks.trap_sites import TRAPS
+from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.trap_sites import TRAPS, serve_prose
 from benchmarks.trap_web import TrapWeb
 from webcrawl.urls.canonical import registered_domain
 
@@ -100,7 +100,7 @@ def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
         seeds, log = map(web.start, range(web.hosts)), Path(folder) / "log"
         limits = {"DOWNLOAD_DELAY": options.delay, "CRAWL_MAX_PAGES": options.pages}
         command = web_crawl(Path(folder), seeds, names, options.set, **limits)
-        with serving(serve_pages, web, names, log):
+        with serving(serve_prose, web, names, log):
             subprocess.run(command, cwd=ROOT, check=True, timeout=LIMIT_SECONDS)
         asked = [request for _, request in requests(log)]
     sites = counted(asked)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
-from benchmarks.trap_sites import TRAPS, html, prose
+from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.trap_sites import TRAPS, html, prose, serve_prose
 from benchmarks.trap_web import TrapWeb
 from benchmarks.traps import counted, missed_beside_forum
 from tests.crawls import CrawlResult, crawl_hosts, scrapy
@@ -49,7 +49,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Beside:
     folder = tmp_path_factory.mktemp("beside")
     web = TrapWeb(free_port("0.0.0.0"), pages=4_000, hosts=HONEST, traps=(), outward=0.3)
     names, log = free_dns_port(), folder / "requests"
-    with serving(serve_pages, web, names, log):
+    with serving(serve_prose, web, names, log):
         result = crawl_hosts(
             [web.start(site) for site in (*DOMAINS, *range(HONEST))],
             folder,
@@ -91,7 +91,7 @@ def test_the_frontier_tells_which_sites_repeat_themselves(crawl: RunCrawl, tmp_p
     web = TrapWeb(free_port("0.0.0.0"), pages=400, hosts=1, traps=traps)
     seeds = [web.start(site) for site in (*traps, *range(web.hosts))]
     names, log = free_dns_port(), tmp_path / "requests"
-    with serving(serve_pages, web, names, log):
+    with serving(serve_prose, web, names, log):
         crawl(
             seeds,
             scope="web",
@@ -151,7 +151,7 @@ def test_a_host_tells_of_its_budget_and_of_that_of_its_domain(beside: Beside) ->
 def test_a_farm_of_addresses_takes_no_forum_its_turns(crawl: RunCrawl, tmp_path: Path) -> None:
     web = TrapWeb(free_port("0.0.0.0"), pages=300, hosts=HONEST, traps=("farm",), outward=0.3, threads=150)
     names, log = free_dns_port(), tmp_path / "requests"
-    with serving(serve_pages, web, names, log):
+    with serving(serve_prose, web, names, log):
         crawl(
             [web.start(site) for site in range(HONEST)],
             scope="web",

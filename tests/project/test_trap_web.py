@@ -12,8 +12,8 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 
 from benchmarks import trap_sites, traps
-from benchmarks.servers import free_dns_port, free_port, requests, serve_pages, serving
-from benchmarks.trap_sites import TRAPS
+from benchmarks.servers import free_dns_port, free_port, requests, serving
+from benchmarks.trap_sites import TRAPS, serve_prose
 from benchmarks.trap_web import TrapWeb
 from benchmarks.traps import SiteRequests
 from tests.cases import cases
@@ -118,7 +118,7 @@ def test_pages_count_that_existed_when_they_were_asked_for(
     """Paths of honest pages have words of the documentation, which somebody may edit during a crawl."""
     web = TrapWeb(free_port("0.0.0.0"), 2_000, hosts=4)
     page = links(web, web.start(1))[0]
-    with serving(serve_pages, web, free_dns_port(), tmp_path / "log"):
+    with serving(serve_prose, web, free_dns_port(), tmp_path / "log"):
         for path, status in ((urlsplit(page).path, 200), ("/no/such/page", 404)):
             connection = HTTPConnection("127.0.0.1", web.port, timeout=60)
             connection.request("GET", path, headers={"Host": urlsplit(page).netloc})

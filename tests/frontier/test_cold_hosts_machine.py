@@ -142,9 +142,11 @@ class ColdHostsMachine(RuleBasedStateMachine):
     def wake(self, worker: int) -> None:
         self.run(self.cold[worker].wake_all(range(SHARDS)))
 
-    @rule(worker=worker)
-    def forget(self, worker: int) -> None:
+    @rule(worker=worker, some=hosts)
+    def forget(self, worker: int, some: list[str]) -> None:
         """Hosts whose records are in the store are forgotten, except those that need them now."""
+        self.move(None, 0, False, False, [])
+        self.add(some[:3], worker)
         asleep = self.run(self.cold[0].read(HOSTS))
         for shard in range(SHARDS):
             self.run(self.cold[worker].forget(shard))

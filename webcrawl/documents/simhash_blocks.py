@@ -10,7 +10,7 @@ BITS = 64
 MIN_WORDS = 20
 # Chinese and Japanese do not separate words: each character counts as a word.
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
-_WORD = re.compile(f"[{IDEOGRAPHS}]|(?:[0-9A-Za-z_]|(?![{IDEOGRAPHS}])[\x80-\U0010ffff])+")
+_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^{IDEOGRAPHS}\0-/:-@\[-^`{{-\x7f]+")
 
 
 def has_simhash(text: str) -> bool:

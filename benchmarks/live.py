@@ -5,11 +5,14 @@
 Half of the URLs are short links of two to four hops. The broad crawl runs with `nice`, as
 docs/howto/put-a-stream-in.md recommends. After half of the time the lane's worker is killed (-9) and
 started again, after three quarters Valkey. The exit status is 1 if a message is lost. `--plot` draws median and 99th
-percentile over the run.
+percentile over the run. The row `by turns alone` has the times that a lane without any cost would need: a simulation
+in which URLs and redirects only wait for the turns of their hosts, and the broad crawl asks hosts that nobody asks.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import json
 import os
 import random
@@ -17,7 +20,7 @@ import subprocess
 import tempfile
 import time
 from argparse import Namespace
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from pathlib import Path
 from runpy import run_path
 from statistics import quantiles
@@ -33,6 +36,7 @@ from benchmarks.servers import RULES, Names, RequestLog, answer, free_port, requ
 PARTS = 40
 """The parts of a run in a plot."""
 HOSTS, WORDS, ENDING_SECONDS = 1_000, " A word of a page." * 300, 90.0
+HOPS = (0, 0, 0, 2, 3, 4)
 EVENTS = "wc:{c:live}:pages"
 
 
@@ -67,7 +71,7 @@ async def serve(port: int, log: Path, ready: Any) -> None:
 
 
 def put(engine: Redis, port: int, number: int) -> None:
-    hops = random.choice((0, 0, 0, 2, 3, 4))
+    hops = random.choice(HOPS)
     url = f"http://{address(random.randrange(HOSTS))}:{port}/live/{number}/{hops}"
     engine.xadd("live:urls", {"url": url, "id": str(number), "max_age": "3600"})
 
@@ -111,6 +115,50 @@ def run(options: Namespace, home: Path) -> tuple[dict[int, float], dict[int, flo
                 crawl.kill()
             engine.end()
     return put_at, took, log
+
+
+def by_turns_alone(rate: float, delay: float, others: float, seconds: float = 120.0) -> list[float]:
+    """Returns the sorted seconds from messages to answers if nothing but the turns of hosts took time.
+
+    `others`: requests a second of the broad crawl, each to a host whose turn it is.
+    """
+    chosen = random.Random(0)
+    waiting: dict[int, deque[tuple[float, int]]] = defaultdict(deque)
+    resting, took, numbers = set[int](), list[float](), itertools.count()
+    events: list[tuple[float, int, int, float, int]] = []
+
+    def later(at: float, host: int, put: float = 0.0, hops: int = -1) -> None:
+        heapq.heappush(events, (at, next(numbers), host, put, hops))
+
+    def ask(host: int, at: float) -> None:
+        resting.add(host)
+        later(at + delay, host)
+        if waiting[host]:
+            put, hops = waiting[host].popleft()
+            if hops:
+                later(at, chosen.randrange(HOSTS), put, hops - 1)
+            else:
+                took.append(at - put)
+
+    for number in range(round(rate * seconds)):
+        later(number / rate, chosen.randrange(HOSTS), number / rate, chosen.choice(HOPS))
+    for number in range(round(others * seconds)):
+        later(number / others, -1)
+    while events:
+        at, _, host, put, hops = heapq.heappop(events)
+        if host < 0:
+            host = next((host for host in chosen.choices(range(HOSTS), k=50) if host not in resting), -1)
+            if host >= 0:
+                ask(host, at)
+        elif hops < 0:
+            resting.discard(host)
+            if waiting[host]:
+                ask(host, at)
+        else:
+            waiting[host].append((put, hops))
+            if host not in resting:
+                ask(host, at)
+    return sorted(took)
 
 
 def over_time(put_at: dict[int, float], took: dict[int, float]) -> list[dict[str, float]]:
@@ -159,6 +207,10 @@ def main() -> None:
     again = sum(number - 1 for what, number in hits.items() if "/live/" in what)
     others = sum(number for what, number in hits.items() if "/live/" not in what)
     lost = len(put_at) - len(took)
+    least = by_turns_alone(options.rate, options.delay, others / options.seconds)
+    cuts = quantiles(least, n=100)
+    figures["by turns alone"] = {"messages": len(least), "p50": cuts[49], "p99": cuts[98], "most": least[-1]}
+    rows.append(("by turns alone", len(least), *(f"{part:.2f}" for part in (cuts[49], cuts[98], least[-1]))))
     print(table("messages|number:|p50 s:|p99 s:|longest s:", rows))
     print(f"{lost} lost, {again} requests repeated, {others / options.seconds:.0f} other requests a second")
     points = over_time(put_at, took)

@@ -295,3 +295,11 @@ def test_the_plot_of_the_live_lane_has_the_times_of_each_part_of_the_run() -> No
     # a run without an answer in a part, and one of a single message
     assert len(live.over_time({0: 1.0, 1: 9.0}, {1: 0.5})) == 1
     assert live.over_time({0: 1.0}, {0: 0.5})[0]["p50"] == 0.5
+
+
+def test_turns_of_hosts_alone_delay_the_live_lane() -> None:
+    assert live.by_turns_alone(50, 0.0, 0, seconds=2) == [0.0] * 100
+    alone, beside = (live.by_turns_alone(50, 10.0, others, seconds=4) for others in (0, 200))
+    assert len(alone) == len(beside) == 200
+    assert alone[0] == 0.0 and alone[-1] < beside[-1]
+    assert sum(alone) < sum(beside), "the broad crawl takes turns"

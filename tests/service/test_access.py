@@ -71,6 +71,12 @@ def test_other_sites_and_names_are_refused(service: Served) -> None:
         assert client.post("/v1/pages:read", json=body, headers=headers).status_code == 403
     form = client.post("/v1/pages:read", content=json.dumps(body), headers={"Content-Type": "text/plain"})
     assert form.status_code == 415
+    packed = client.post("/v1/pages:read", json=body, headers={"Content-Encoding": "gzip"})
+    assert packed.status_code == 415
+    assert packed.json()["detail"] == "Content-Encoding 'gzip': send the body uncompressed"
+    assert (
+        client.post("/v1/pages:read", json=body, headers={"Content-Encoding": "identity"}).status_code == 200
+    )
 
 
 @pytest.mark.parametrize(

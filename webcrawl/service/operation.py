@@ -140,6 +140,8 @@ class Operation:
             return None
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
             raise ApiProblem(ProblemKind.NOT_JSON)
+        if (coding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+            raise ApiProblem(ProblemKind.NOT_JSON, f"Content-Encoding {coding!r}: send the body uncompressed")
         content = await received_body(request, self.most_body)
         try:
             return decoder.decode(content)

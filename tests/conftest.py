@@ -118,6 +118,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of the dashboard first: two processes have them all, and would be the last to end."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/dashboard/"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Leaves the thousands of tests out of garbage collections, each of which would take half a second.

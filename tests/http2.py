@@ -139,6 +139,7 @@ class FrameFlood(Listener):
             while True:
                 writer.write(self._flood)
                 await writer.drain()
+                await asyncio.sleep(0)  # drain does not wait on a connection that was lost a moment ago
                 self.sent += len(self._flood)
         except ConnectionError:
             self.cut.set()

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,16 @@ def pid_of(outlines: Outlines) -> int:
     return outlines._process._process.pid
 
 
+def memory_of(pid: int) -> dict[str, int]:
+    """Returns what the system says of the memory of a process, in KiB, by name."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {
+        name: int(size.split()[0])
+        for name, _, size in (line.partition(":") for line in lines)
+        if "kB" in size
+    }
+
+
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline_process, "CHILD", BREAKING)
@@ -100,6 +111,16 @@ async def test_large_and_small_pages_can_be_mixed() -> None:
         ]
         made = await asyncio.gather(*(outlines.read(one, facts=True, simhash=False) for one in pages))
         assert [one.facts.title for one in made if one and one.facts] == [str(size) for size in sizes]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and needs the C library that keeps memory")
+async def test_the_process_keeps_no_memory_of_a_large_page() -> None:
+    large = Document(b"<p>text" * 170_000, "text/html", "utf-8", "http://a.test/")
+    async with started() as outlines:
+        await outlines.read(large, facts=False, simhash=False)
+        await titles(outlines, "next")  # is read once memory was returned
+        memory = memory_of(pid_of(outlines))
+        assert memory["VmRSS"] < memory["VmHWM"] - 20_000, memory
 
 
 @pytest.mark.usefixtures("breaking")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,16 @@ def counts(folder: Path) -> dict[str, list[int]]:
         catalogue.close()
 
 
+def present_rows(folder: Path, name: str) -> int:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalogue = SqlCatalog("webcrawl", uri=f"sqlite:///{folder / 'metadata.db'}")
+    try:
+        return len(catalogue.load_table(("webcrawl", name)).scan().to_arrow())
+    finally:
+        catalogue.close()
+
+
 def test_each_run_leaves_a_snapshot_of_pages_texts_and_links(
     local_web: Callable[..., LocalWeb], crawl: Callable[..., CrawlResult]
 ) -> None:
@@ -45,6 +56,11 @@ def test_each_run_leaves_a_snapshot_of_pages_texts_and_links(
     assert [line.partition(":")[0] for line in printed.splitlines()] == ["texts", "links", "pages"]
     # pages are written whole, files of texts and links only once
     assert counts(result.data_dir) == {"pages": [2, 2], "texts": [2], "links": [2]}
+    # merged files replace those that the tables had
+    (stored,) = (result.data_dir / "texts").glob("*.parquet")
+    shutil.copy(stored, stored.with_name("more.parquet"))
+    HERE.scrapy("compact", "texts", "-s", f"DATA_DIR={result.data_dir}", "-s", "LAKE=iceberg")
+    assert present_rows(result.data_dir, "texts") == 4
     (result.data_dir / "texts" / "damaged.parquet").write_bytes(b"PAR1")
     words = ("export", "--format", "iceberg", "-s", f"DATA_DIR={result.data_dir}")
     refused = scrapy(*words, status=1).stderr

@@ -24,7 +24,8 @@ class Command(StoresCommand):
     summary = "Merge small files of links and texts"
     description = (
         "Finish the journals of links and texts that killed crawls left, and merge small Parquet files into larger "
-        "ones, in folders or object stores; without arguments those of all tables that exist"
+        "ones, in folders or object stores; without arguments those of all tables that exist. With LAKE, tables of "
+        "Iceberg get the merged files"
     )
 
     options = (
@@ -35,6 +36,7 @@ class Command(StoresCommand):
     )
 
     async def work(self, opened: OpenedCrawl, args: list[str], opts: argparse.Namespace) -> None:
+        from webcrawl.config import read
         from webcrawl.errors import StoreError
         from webcrawl.links.merging import merge_files
         from webcrawl.links.sources import has_link_files, link_files
@@ -70,3 +72,7 @@ class Command(StoresCommand):
                 else "nothing to merge, because there are no two small files"
             )
             print(f"{name}: {what}.", file=sys.stderr)
+        if read(self.settings, "LAKE"):
+            from webcrawl.lake.update import update_files
+
+            update_files(stores, opened.config.crawl_id, tables)  # its readers would miss the merged files

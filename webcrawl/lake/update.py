@@ -70,19 +70,45 @@ def update_lake(
     """
     pyiceberg()
     store = lake_store(config)
-    about = {"webcrawl-crawl": crawl, "webcrawl-version": VERSION}
+    about = _about(crawl)
     tables: dict[str, Committed] = {}
     with open_catalogue(config, store) as catalogue:
-        for name, stored_files in _STORED.items():
-            stored = stored_files(config)
-            if stored.sizes:
-                table = LakeTable(catalogue, name, stored.schema, store)
-                tables[name] = table.apply(partial(_missing, stored), about)
+        tables |= _with_stored_files(catalogue, config, store, _STORED, about)
         with new_page_files(metadata, store, PAGES, rules) as files:
             if files.locations:
                 table = LakeTable(catalogue, PAGES, files.schema, store, has_own_files=True)
                 tables[PAGES] = table.apply(partial(_whole, files.locations), about)
                 files.keep()
+    return tables
+
+
+def update_files(config: StoreConfig, crawl: str, names: Iterable[str]) -> None:
+    """Brings the tables `names`, of texts and links, up to date, such as after their files were merged.
+
+    crawl  as for `update_lake`
+
+    Raises StoreError and LibraryMissing.
+    """
+    pyiceberg()
+    store = lake_store(config)
+    with open_catalogue(config, store) as catalogue:
+        _with_stored_files(catalogue, config, store, names, _about(crawl))
+
+
+def _about(crawl: str) -> dict[str, str]:
+    return {"webcrawl-crawl": crawl, "webcrawl-version": VERSION}
+
+
+def _with_stored_files(
+    catalogue: Any, config: StoreConfig, store: ObjectStore, names: Iterable[str], about: Mapping[str, str]
+) -> dict[str, Committed]:
+    """Brings the tables `names` up to date with the files that crawls have written; returns their states by name."""
+    tables = {}
+    for name in names:
+        stored = _STORED[name](config)
+        if stored.sizes:
+            table = LakeTable(catalogue, name, stored.schema, store)
+            tables[name] = table.apply(partial(_missing, stored), about)
     return tables
 
 

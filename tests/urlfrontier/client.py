@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
@@ -100,8 +100,13 @@ class Client:
 class ServerThread:
     """A server with an engine of its own, on the event loop of a thread."""
 
-    def __init__(self, engine_url: str, certificates: Certificates | None = None) -> None:
-        self.loop = asyncio.new_event_loop()
+    def __init__(
+        self,
+        engine_url: str,
+        certificates: Certificates | None = None,
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
+        self.loop = new_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self.engine: Engine

@@ -100,6 +100,15 @@ def test_a_client_without_the_right_certificate_is_refused(
             assert error.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+def test_a_server_may_run_on_uvloop(
+    redis_url: str, client_of: Callable[[ServerThread], Client], server: ServerThread
+) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    for other in serving(redis_url, new_loop=uvloop.new_event_loop):
+        assert client_of(other).put(client_of(other).discovered(A)) == ["OK"]
+    assert client_of(server).urls() == [A]
+
+
 def test_a_certificate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read .*absent.pem"):
         Certificates(tmp_path / "absent.pem", tmp_path / "absent.pem").context()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -125,17 +124,21 @@ class HttpStream:
 class HttpConnection(asyncio.Protocol):
     """A connection of a client. `answer` answers each stream in a task of its own, which ends with the stream.
 
-    `opened` has all connections that are open.
+    `opened` has all connections that are open, and `tasks` those of all streams, until they have ended.
     """
 
-    def __init__(self, answer: Callable[[HttpStream], Awaitable[None]], opened: set[HttpConnection]) -> None:
+    def __init__(
+        self,
+        answer: Callable[[HttpStream], Awaitable[None]],
+        opened: set[HttpConnection],
+        tasks: set[asyncio.Task[None]],
+    ) -> None:
         self.writes = True
         """Whether the client reads what is written."""
         self.streams: dict[int, HttpStream] = {}
-        self.tasks: set[asyncio.Task[None]] = set()
-        """Those of the streams, and of streams that have ended before their tasks."""
         self._answer = answer
         self._opened = opened
+        self._tasks = tasks
         self._http = _Connection(H2Configuration(client_side=False))
         self._transport: asyncio.Transport
         self._closing = False
@@ -145,10 +148,8 @@ class HttpConnection(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        # a client that went away without a word is noticed some day
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # uvloop's transports are no subclasses
+        self._transport = cast(asyncio.Transport, transport)
         self._opened.add(self)
         self._http.local_settings = Settings(
             client=False,
@@ -271,8 +272,8 @@ class HttpConnection(asyncio.Protocol):
             return
         stream = self.streams[number] = HttpStream(self, number, event.headers)
         stream.task = asyncio.create_task(self._run(stream))
-        self.tasks.add(stream.task)
-        stream.task.add_done_callback(self.tasks.discard)
+        self._tasks.add(stream.task)
+        stream.task.add_done_callback(self._tasks.discard)
 
     async def _run(self, stream: HttpStream) -> None:
         try:

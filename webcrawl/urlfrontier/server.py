@@ -84,6 +84,7 @@ class FrontierServer:
         self._socket = _listening(host, int(port), address)
         self.address = f"{host}:{self._socket.getsockname()[1]}"
         self._connections: set[HttpConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._announcing: asyncio.Task[None] | None = None
 
@@ -112,13 +113,12 @@ class FrontierServer:
             async with asyncio.timeout(_GRACE_SECONDS):
                 for connection in list(self._connections):
                     await connection.closed.wait()
-        tasks = [task for connection in self._connections for task in connection.tasks]
         for connection in list(self._connections):
             connection.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _connect(self) -> HttpConnection:
-        return HttpConnection(self._calls.answer, self._connections)
+        return HttpConnection(self._calls.answer, self._connections, self._tasks)
 
     async def _announce(self) -> None:
         """Says again and again that this server runs, and whether the engine answers."""
@@ -138,6 +138,9 @@ def _listening(host: str, port: int, address: str) -> socket.socket:
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(f"cannot listen at {address}: {error.strerror}") from error
+    # its connections have it too: a client that went away without a word is noticed some day
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return listening

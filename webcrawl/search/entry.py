@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 from webcrawl.documents.payload import PAYLOAD, STORED_TEXT
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import CALLED, FORMS, MEDIA, PAGE, storable, tantivy
-from webcrawl.search.words import analyzer, called, composed, forms_in, searchable
+from webcrawl.search.words import analyzer, called, composed, forms, searchable
 from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
@@ -184,6 +184,7 @@ def entry_from(packed: bytes) -> IndexedPage:
 def document(entry: IndexedPage, text: str) -> Any:
     """Returns the document of a page."""
     stored, text = tantivy().Document(), composed(clean(text))
+    written: set[str] = set()
     for field, texts in (
         ("text", _texts(entry, text)),
         ("title", [entry.title]),
@@ -192,7 +193,10 @@ def document(entry: IndexedPage, text: str) -> Any:
         for searched in filter(None, texts):
             words = searchable(composed(searched))
             stored.add_pre_tokenized_text(field, analyzer(entry.language, words).pre_tokenize(words))
-            stored.add_pre_tokenized_text(FORMS, forms_in(words))
+            written.update(forms(words))
+    # tantivy keeps no numbers of this field, so a word that comes again would be work for nothing
+    for form in written:
+        stored.add_text(FORMS, form)
     for name in {called(entry.language, searchable(composed(text))) for text in _titles(entry)}:
         stored.add_text(CALLED, name)
     for field, names in _names(entry).items():

@@ -78,11 +78,6 @@ def as_typed(query: str | None) -> str | None:
     return query and query.translate(_TYPED)
 
 
-def forms_in(text: str) -> Any:
-    """Returns the words of a `searchable` text as they are written, in lower case, for the field FORMS."""
-    return _analyzer(_AS_WRITTEN, _NEEDS_EXPRESSION.search(text) is not None).pre_tokenize(text)
-
-
 def forms(text: str) -> list[str]:
     """Returns the words of a `searchable` text as they are written, in lower case."""
     words: list[str] = _analyzer(_AS_WRITTEN, _NEEDS_EXPRESSION.search(text) is not None).analyze(text)

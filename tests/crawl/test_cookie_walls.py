@@ -151,6 +151,45 @@ def test_a_scrapy_spider_gets_the_pages(local_web: StartWeb, run_spider: RunCraw
     assert sorted(item["text"] for item in items) == [f"<p>the text of {path}" for path in PAGES[:2]]
 
 
+def waits(markup: str, cookie: str, headers: dict[str, str] | None = None) -> Callable[[Hit], Reply]:
+    """A page that sets a cookie, and leads back to itself without a redirect."""
+
+    def page(hit: Hit) -> Reply:
+        if cookie in sent(hit):
+            return Reply(f"<p>the text of {hit.path}")
+        return Reply(markup, 200, {"Set-Cookie": f"{cookie}=1; Path=/", **(headers or {})})
+
+    return page
+
+
+@pytest.mark.parametrize("cookies", [True, None])
+def test_pages_that_refresh_themselves_for_a_cookie_are_walls(
+    cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web = local_web(SITE)
+    pages = {
+        "/header": waits("wait", "a", {"Refresh": "0"}),
+        "/header-url": waits("wait", "b", {"Refresh": "0; url=/header-url"}),
+        "/meta": waits("<meta http-equiv=refresh content=1><title>Please wait</title>", "c"),
+        "/meta-url": waits("<meta content='0;URL=/meta-url#x' http-equiv='Refresh'>", "d"),
+        "/script": waits("<script>setTimeout(() => location.reload(), 9)</script>", "e"),
+        "/script-url": waits("<script>var a = '/script-url'; location.href = a</script>", "f"),
+    }
+    web.sites[SITE].update(pages)
+    web.put(SITE, "/", "".join(f"<a href={path}>{path}</a>" for path in (*pages, "/news")))
+    web.put(SITE, "/news", waits("<meta http-equiv=refresh content=300><p>" + "News of today. " * 40, "g"))
+    result = run_crawl("broad", [web.url(SITE, "/")], COOKIES_ENABLED=cookies)
+    remarks = {
+        row["url"].removeprefix(web.url(SITE)): json.loads(row["details"] or "{}").get("remarks")
+        for row in result.rows()
+    }
+    for path in pages:
+        assert web.paths(SITE).count(path) == (2 if cookies else 1)
+        assert remarks[path.removeprefix("/")] == (None if cookies else ["wants_cookies"])
+    assert web.paths(SITE).count("/news") == 1
+    assert result.summary["remarks"] == ({} if cookies else {"wants_cookies": len(pages)})
+
+
 def never_content(hit: Hit) -> Reply:
     """Sets one more cookie for each one that comes back."""
     return to(hit.path, f"c{len(sent(hit))}")

@@ -110,6 +110,18 @@ def test_redirect_target_is_requested_as_a_filter_rewrites_it(local_web: StartWe
     assert rows["/own;jsessionid=1"]["title"] == "own", "without the session id the page cannot be had"
 
 
+def test_a_redirect_with_backslashes_is_followed(local_web: StartWeb, crawl: RunCrawl) -> None:
+    web = local_web(SITE)
+    web.put(SITE, "/old", Reply(status=302, headers={"Location": "\\a\\..\\new?b\\c"}))
+    web.put(
+        SITE, "/new?b%5Cc", Reply("<ul><a href=/end>", headers={"Content-Type": "text/html charset=utf-8"})
+    )
+    web.put(SITE, "/end", "end")
+    rows = by_path(web, crawl([home_of(web, "/old")], **QUICK))
+    assert (rows["/old"]["status"], rows["/old"]["final_url"]) == (302, web.url(SITE, "/new?b%5Cc"))
+    assert rows["/end"]["status"] == 200
+
+
 def test_redirects_and_their_targets_have_rows(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE, OTHER)
     web.put(SITE, "/old", Reply("moved", status=301, headers={"Location": "/new?x=1#part"}))
@@ -300,7 +312,7 @@ UNREADABLE = {
     "/silence": Reply(abort=True),
     "/not-http": Reply(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
     "/half-a-head": Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Ty"),
-    "/bad-length": raw(OK, HTML, b"Content-Length: many"),
+    "/bad-length": raw(OK, HTML, b"Content-Length: many, more"),
     "/endless-header": raw(OK, b"X-Long: " + b"l" * 200_000),
 }
 
@@ -341,7 +353,7 @@ def test_malformed_responses_fail_their_pages_and_not_their_host(
     mended = {"/mended": raw(OK, HTML, b"X N: 1"), "/named": raw(OK, HTML, b"X-\xc4: 2")}
     good = [f"/good{number}" for number in range(5)]
     web.sites[SITE].update({**bad, **mended, **dict.fromkeys(good, "good")})
-    web.put(OTHER, "/robots.txt", raw(OK, b"Content-Length: many"))
+    web.put(OTHER, "/robots.txt", raw(OK, b"Content-Length: many, more"))
     web.put(OTHER, "/", "not to be had")
     result = crawl(
         [home_of(web, *bad, *mended, *good), web.url(OTHER)],

@@ -11,7 +11,7 @@ from scrapy.responsetypes import responsetypes
 
 from webcrawl.documents.body import Body
 from webcrawl.documents.page import HEAD_ONLY, METADATA_ONLY, REDIRECTS_TO_ITSELF, WANTS_COOKIES
-from webcrawl.http.heads import ODD_STATUS_LINE, REPEATED_LENGTH
+from webcrawl.http.heads import ODD_LENGTH, ODD_STATUS_LINE, REPEATED_LENGTH
 
 TRUNCATED = "truncated"
 """Response.flags: the body was cut off at a limit of the crawl."""
@@ -33,7 +33,7 @@ COOKIES_REFUSED = "cookies_refused"
 
 BAD_CHECKSUM = "bad_checksum"
 """Response.flags: all of the body was decoded, but its checksum or length in its Content-Encoding is wrong."""
-# ODD_STATUS_LINE, REPEATED_LENGTH: the remarks of the HTTP client on its head.
+# ODD_STATUS_LINE, REPEATED_LENGTH, ODD_LENGTH: the remarks of the HTTP client on its head.
 
 REMARKS = frozenset(
     {
@@ -43,6 +43,7 @@ REMARKS = frozenset(
         BAD_CHECKSUM,
         ODD_STATUS_LINE,
         REPEATED_LENGTH,
+        ODD_LENGTH,
         HEAD_ONLY,
         METADATA_ONLY,
     }

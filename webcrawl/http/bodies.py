@@ -12,6 +12,8 @@ from webcrawl.http.heads import ResponseHead
 
 _HEAD_OF_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 _SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
+_EXTENSIONS = re.compile(rb'(?:;[\w.-]+(?:=(?:[\w.-]+|"[\w .-]*"))?)*')
+"""The extensions of a chunk that llhttp reads for certain."""
 _MOST_AROUND = 64 * 1024
 """The most bytes of one size line, or of all trailers together."""
 NOT_FRAMED = "the body is not framed as its head says"
@@ -49,7 +51,8 @@ class SizedBody:
 class ChunkedBody:
     """A body in chunks. `chunks`: how many were in the bytes fed last. The others are those of SizedBody.
 
-    llhttp reads it, unless the first line ends with LF alone: then every line may, as in curl.
+    llhttp reads it, unless the first line ends with LF alone: then every line may, as in curl. llhttp also refuses some
+    extensions of chunks, which nobody uses.
     """
 
     ends_with_connection = False
@@ -75,7 +78,7 @@ class ChunkedBody:
             if not end and len(data) <= _MOST_AROUND:
                 self._start = data
                 return b""
-            is_standard = line.endswith(b"\r") or not end
+            is_standard = not end or (line.endswith(b"\r") and _has_plain_extensions(line))
             parser = self._parser = _StandardChunks() if is_standard else _LineFeedChunks()
         try:
             parser.feed(data)
@@ -172,6 +175,12 @@ class _LineFeedChunks:
         line = bytes(self._data[:end]).removesuffix(b"\r")
         del self._data[: end + 1]
         return line
+
+
+def _has_plain_extensions(line: bytes) -> bool:
+    """Returns whether the size line of a chunk has no extensions, or plain ones."""
+    _, semicolon, extensions = line.strip(b"\r \t").partition(b";")
+    return _EXTENSIONS.fullmatch(semicolon + extensions) is not None
 
 
 def _size(line: bytes) -> int:

@@ -17,6 +17,8 @@ ODD_STATUS_LINE = "odd_status_line"
 """A remark: the status line is not as the standard says."""
 REPEATED_LENGTH = "repeated_length"
 """A remark: Content-Length is repeated with the same value."""
+ODD_LENGTH = "odd_length"
+"""A remark: Content-Length is no number, so the end of the connection ends the body."""
 
 MOST_INTERIM = 10
 """The most responses with a status of 1xx before the final response; Go's client accepts five."""
@@ -131,7 +133,8 @@ def read_head(data: bytes) -> ResponseHead:
 
     Lines without a valid name are left out, and NUL and CR in a value become spaces (RFC 9110, section 5.5). As in
     browsers, Transfer-Encoding overrides Content-Length if it is chunked, and is ignored otherwise. A length may be
-    repeated (RFC 9110, section 8.6). Other software may see such a response end elsewhere.
+    repeated (RFC 9110, section 8.6), and one that is no number counts as none. Other software may see such a response
+    end elsewhere.
     """
     version, status, line, fields, remarks = _parsed(data)
     lengths: list[bytes] = []
@@ -157,6 +160,9 @@ def read_head(data: bytes) -> ResponseHead:
     length = None
     if lengths and not chunked:
         length = _length(lengths)
+        if length is None:
+            keeps_open, remarks = False, (*(name for name in remarks if name != REPEATED_LENGTH), ODD_LENGTH)
+            fields = [(name, value) for name, value in fields if name.lower() != b"content-length"]
     if status in _NO_BODY:
         length, chunked, keeps_open = 0, False, keeps_open and status != _SWITCHING
     return ResponseHead(status, version, fields, sent, length, chunked, keeps_open, remarks)
@@ -192,11 +198,13 @@ def remarks_of(fields: Iterable[Field], *, is_odd: bool) -> tuple[str, ...]:
     return tuple(remark for remark, applies in remarks.items() if applies)
 
 
-def _length(values: Iterable[bytes]) -> int:
-    """Returns the value of Content-Length, which may be repeated; raises MalformedHead."""
+def _length(values: Iterable[bytes]) -> int | None:
+    """Returns the value of Content-Length, which may be repeated, or None if it is no number; raises MalformedHead."""
     lengths = [value.strip() for value in values]
     line = b"Content-Length: " + b", ".join(lengths)
     if not all(length.isdigit() and len(length) <= _MOST_DIGITS for length in lengths):
+        if len(set(lengths)) == 1:
+            return None
         raise MalformedHead(f"Invalid character in Content-Length: {line[:50]!r}")
     if len({length.lstrip(b"0") for length in lengths}) > 1:
         raise MalformedHead(f"Different values of Content-Length: {line[:50]!r}")

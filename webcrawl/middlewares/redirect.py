@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from cachetools import LRUCache
 from scrapy import Request
@@ -15,19 +16,27 @@ from webcrawl.crawler.responses import (
     COOKIES_KEPT,
     COOKIES_REFUSED,
     NEW_COOKIES,
+    body_of,
     header_values,
+    length_of,
 )
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session, SessionComponent
+from webcrawl.documents.html.links import refresh_address
+from webcrawl.documents.html.script_redirects import refreshes
 from webcrawl.documents.page import REDIRECTS_TO_ITSELF, WANTS_COOKIES, Page
-from webcrawl.errors import EngineUnavailable
-from webcrawl.urls.canonical import normalize, without_fragment
+from webcrawl.errors import EngineUnavailable, InvalidURL
+from webcrawl.urls.canonical import normalize, resolve, with_slashes, without_fragment
 
 _VARIANT = "redirected_to_variant"
 """The Request.meta key of a request that skips the seen test, because its URL is a variant of the redirected URL."""
 _MOST_SKIPS = 5
 """Redirects in a row that skip the seen test: two gates between a page and itself, and one more cookie."""
 _MOST_GATES = 10_000
+_LARGEST_WALL, _MOST_TEXT_OF_A_WALL = 32_768, 2_000
+"""The bytes of a page that may be a wall, and of one with the header Refresh."""
+_LEAST_SUCCESS, _LEAST_REDIRECT, _TEMPORARY = 200, 300, 307
+_REFUSALS = (401, 403)
 _SKIPS = "cookie_skips"
 """Request.meta key: how many redirects in a row have skipped the seen test."""
 _KEPT = "cookies_kept"
@@ -48,6 +57,8 @@ class RedirectMiddleware(SessionComponent):
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         try:
             result = self._redirects.process_response(request, response)
+            if result is response and (gate := self._walls.refreshed(request, response)):
+                result = self._redirects.process_response(request, gate)
             if not isinstance(result, Request) or is_robots(request):
                 return result
             target = normalize(result.url)
@@ -135,6 +146,15 @@ class RedirectMiddleware(SessionComponent):
 
 
 class _Redirects(ScrapyRedirectMiddleware):
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        location = response.headers.get("Location")
+        if location is not None and (slashed := with_slashes(location)) != location:
+            headers = response.headers.copy()
+            headers["Location"] = slashed
+            result = super().process_response(request, response.replace(headers=headers))
+            return result if isinstance(result, Request) else response
+        return super().process_response(request, response)
+
     def handle_referer(self, request: Request, response: Response) -> None:
         """Sends the Referer of Scrapy, but none after a request without one of a spider whose links have none."""
         if "Referer" in request.headers or not hasattr(self.crawler.spider, "page"):
@@ -178,6 +198,28 @@ class CookieWalls:
             response.flags.append(WANTS_COOKIES if meets_wall else COOKIES_REFUSED)
         return None if meets_wall else target.replace(meta=meta)
 
+    def refreshed(self, request: Request, response: Response) -> Response | None:
+        """Returns the redirect that a page amounts to, or None if it is a page like any other.
+
+        Such a page sets a cookie, has nothing to read, and leads back by the header Refresh, `<meta>` or script.
+        """
+        is_new = COOKIES_KEPT not in response.flags or NEW_COOKIES in response.flags
+        if not (is_new and _may_be_a_wall(response) and header_values(response.headers, b"Set-Cookie")):
+            return None
+        addresses = [
+            refresh_address(value.decode("latin-1"))
+            for value in header_values(response.headers, b"Refresh")[:1]
+        ]
+        markup = body_of(response).start(_LARGEST_WALL).decode("latin-1")
+        if addresses and len(markup) > _MOST_TEXT_OF_A_WALL:
+            return None
+        for address in addresses or refreshes(markup):
+            with suppress(InvalidURL):
+                target = resolve(address, response.url) if address.strip() else response.url
+                if target and self._way_back(request, request.replace(url=target)) is not None:
+                    return Response(response.url, status=_TEMPORARY, headers={"Location": target})
+        return None
+
     def _way_back(self, request: Request, target: Request) -> list[str] | None:
         """The gates between a page and itself, none if it redirects to itself; None if the target is another page."""
         urls = [*request.meta.get("redirect_urls", ()), request.url]
@@ -186,6 +228,11 @@ class CookieWalls:
             if self._fingerprint(request.replace(url=url)) == wanted:
                 return [_without_query(gate) for gate in urls[number:]]
         return None
+
+
+def _may_be_a_wall(response: Response) -> bool:
+    is_page = _LEAST_SUCCESS <= response.status < _LEAST_REDIRECT or response.status in _REFUSALS
+    return is_page and 0 < length_of(response) <= _LARGEST_WALL
 
 
 def _without_query(url: str) -> str:

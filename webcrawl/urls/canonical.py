@@ -59,6 +59,8 @@ _SPECIAL = ("http://", "https://", "ftp://")
 _OTHER_SCHEME = re.compile(r"[\x00-\x20]*+(?!(?:https?|ftp):)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
 # Bytes of a query that are escaped. Of those that the URL parser leaves or escapes itself, Scrapy escapes some.
 _ESCAPED = re.compile(rb"[^\t\n\r \"!$%&'()*+,./0-9:;<=>?@A-Z_a-z~-]")
+_BEFORE_QUERY = re.compile(rb"[^?#]*")
+_NOT_WEB = re.compile(rb"[\x00-\x20]*+(?!(?:https?|ftp):)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -179,15 +181,22 @@ def as_requested(url: str) -> str:
     return safe_url_string(url)
 
 
+def with_slashes(location: bytes) -> bytes:
+    """Returns the value of a `Location` header with slashes for the backslashes before its query, as in browsers."""
+    if b"\\" not in location or _NOT_WEB.match(location):
+        return location
+    return _BEFORE_QUERY.sub(lambda match: match[0].replace(b"\\", b"/"), location, count=1)
+
+
 def resolve_location(location: bytes, url: str) -> str | None:
     """Like `resolve`, for the value of a `Location` header in a response from `url`.
 
-    Bytes beyond ASCII are escaped as they are, as browsers and Scrapy do.
+    Bytes beyond ASCII are escaped as they are, as browsers and Scrapy do. A backslash is a slash, as in links.
     """
     from w3lib.url import safe_url_string
 
     try:
-        return resolve(safe_url_string(location), url)
+        return resolve(safe_url_string(with_slashes(location)), url)
     except ValueError as error:
         raise InvalidURL(f"not a URL: {location!r} (on {url!r})") from error
 

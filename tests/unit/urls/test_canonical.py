@@ -307,6 +307,11 @@ def test_url_has_its_canonical_form(url: str, form: str) -> None:
         (b"/\xe9 x?q=\xe9#\xe9", "http://example.org/%E9%20x?q=%E9"),
         (b"x?a=b|c", "http://example.org/foo/x?a=b%7Cc"),
         (b"//h/%C4?%E3", "http://h/%C4?%E3"),
+        (rb"\start", "http://example.org/start"),
+        (rb"\\h\x", "http://h/x"),
+        (rb"a\..\b?c\d#\e", r"http://example.org/foo/b?c%5Cd"),
+        (rb"http:\\h\x", "http://h/x"),
+        (rb"mailto:\x", None),
         (b"mailto:x", None),
     ],
 )

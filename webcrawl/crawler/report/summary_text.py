@@ -52,6 +52,7 @@ _REMARKS = {
     "head_only": "of which only the head was asked for: see DEPTH_OF_COPY",
     "metadata_only": "kept out of the archive: see DEPTH_OF_COPY",
     "repeated_length": "with the same Content-Length more than once",
+    "odd_length": "with a Content-Length that is no number",
 }
 """Remark -> what the summary says after the number of pages."""
 

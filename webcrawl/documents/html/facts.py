@@ -57,7 +57,7 @@ _IMAGES = _names("og:image:secure_url og:image og:image:url twitter:image twitte
 
 
 # A plain list takes less time than `:is(...)`, and returns a node once for each selector that it matches.
-_ELEMENTS = "h1,h2,h3,time,[itemprop],[itemtype],[type='application/ld+json']"
+_ELEMENTS = "h1,h2,h3,time,[itemprop],[itemtype],[type^='application/ld+json' i]"
 _FEED_LINKS = ",".join(
     f"link[rel~=alternate i][type='application/{name}' i][href]"
     for name in ("rss+xml", "atom+xml", "feed+json")

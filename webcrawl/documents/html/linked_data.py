@@ -5,6 +5,7 @@ The result is small whatever the page contains: a few objects of plain values.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -34,17 +35,28 @@ _NAMES = ("name", "headline", "url", "@id", "price", "lowPrice", "ratingValue", 
 _WRAPPING = re.compile(
     r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
 )
+# A string, whose escapes may be those of JavaScript, or a comment.
+_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
+_WRONG_ESCAPE = re.compile(r'\\(?:(?=[^"\\/bfnrtu])|u(?![0-9a-fA-F]{4}))|(\\.)', re.DOTALL)
+_BETWEEN = re.compile(r"[\s,;]*")
+_DECODER = json.JSONDecoder(strict=False)
 
 
 def linked_objects(scripts: Iterable[str]) -> list[LinkedObject]:
     """Returns the objects in `application/ld+json` scripts; scripts that are not JSON have none."""
     objects: list[LinkedObject] = []
-    for script in scripts:
-        for written in _objects(parsed_script(script)):
-            if len(objects) >= MAX_OBJECTS:
-                return objects
-            if (linked_object := _reduced(written)) and linked_object not in objects:
-                objects.append(linked_object)
+    all_written = [written for script in scripts for written in _objects(parsed_script(script))]
+    names = {
+        identifier: name
+        for written in all_written
+        if isinstance(identifier := written.get("@id"), str) and isinstance(name := written.get("name"), str)
+    }
+    for written in all_written:
+        if len(objects) >= MAX_OBJECTS:
+            return objects
+        if (linked_object := _reduced(written, names)) and linked_object not in objects:
+            objects.append(linked_object)
     return objects
 
 
@@ -65,13 +77,40 @@ def cleaned(text: str, limit: int = MAX_CHARS) -> str:
 
 
 def parsed_script(script: str) -> Any:
-    """Returns the value of a JSON-LD script; None if it is too long or no JSON."""
+    """Returns the value of a JSON-LD script, a list of several values; None if it is too long or no JSON.
+
+    Removes what JavaScript allows and JSON does not: comments, commas before brackets, escapes of other characters.
+    """
     if len(script) > MAX_BYTES:
         return None
-    try:
-        return json.loads(_WRAPPING.sub("", script), strict=False)
-    except (ValueError, RecursionError):  # nested too deep, or a number too long
-        return None
+    text = _WRAPPING.sub("", script.lstrip("\ufeff"))
+    for read in (_DECODER.decode, _repaired):
+        try:
+            return read(text)
+        except (ValueError, RecursionError):  # nested too deep, or a number too long
+            continue
+    return None
+
+
+def _repaired(text: str) -> Any:
+    """Returns the values of JSON with the mistakes that people make; raises ValueError and RecursionError."""
+    if '"' not in text:
+        text = html.unescape(text)
+    text = _STRING_OR_COMMENT.sub(lambda match: _mended(match[0]), text)
+    text = _STRING_OR_COMMA.sub(lambda match: "" if match[0] == "," else match[0], text)
+    values, at = [], _BETWEEN.match(text).end()  # type: ignore[union-attr]
+    while at < len(text):
+        value, end = _DECODER.raw_decode(text, at)
+        values.append(value)
+        at = _BETWEEN.match(text, end).end()  # type: ignore[union-attr]
+    return values[0] if len(values) == 1 else values
+
+
+def _mended(part: str) -> str:
+    """Returns a string with escapes of JSON, and nothing for a comment."""
+    if part[0] != '"':
+        return ""
+    return _WRONG_ESCAPE.sub(lambda match: match[1] or "", part) if "\\" in part else part
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -90,14 +129,16 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
                 waiting.insert(0, inner["@graph"])
 
 
-def _reduced(written: dict[str, Any]) -> LinkedObject | None:
-    names = [kind.rpartition("/")[2] for kind in _listed(written.get("@type")) if isinstance(kind, str)]
-    kinds = [kind for name in names if (kind := cleaned(name))]
+def _reduced(written: dict[str, Any], names: dict[str, str]) -> LinkedObject | None:
+    types = [kind.rpartition("/")[2] for kind in _listed(written.get("@type")) if isinstance(kind, str)]
+    kinds = [kind for name in types if (kind := cleaned(name))]
     if not kinds:
         return None
     linked_object: LinkedObject = {"type": kinds[0] if len(kinds) == 1 else kinds}
     for name in KEPT:
-        values = [plain for value in _listed(written.get(name)) if (plain := _plain(value)) not in (None, "")]
+        values = [
+            plain for value in _listed(written.get(name)) if (plain := _plain(value, names)) not in (None, "")
+        ]
         if values:
             linked_object[name] = values[0] if len(values) == 1 else values
     return linked_object
@@ -107,8 +148,10 @@ def _listed(value: Any) -> list[Any]:
     return value[:MAX_VALUES] if isinstance(value, list) else [value]
 
 
-def _plain(value: Any) -> str | int | float | None:
-    """Returns a plain value; for an object, its name or a similar property."""
+def _plain(value: Any, names: dict[str, str]) -> str | int | float | None:
+    """Returns a plain value; for an object, its name or a similar property, or that of the object it refers to."""
+    if isinstance(value, dict) and value.keys() == {"@id"} and isinstance(value["@id"], str):
+        value = names.get(value["@id"], value["@id"])
     for name in _NAMES if isinstance(value, dict) else ():
         inner = value.get(name)
         if isinstance(inner, str | int | float):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from html import unescape
+from itertools import islice
 
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.document import Document
-from webcrawl.documents.html.links import PageAddresses
+from webcrawl.documents.html.links import PageAddresses, refresh_address
 from webcrawl.documents.html.text import visible_text
 from webcrawl.errors import InvalidURL
 
@@ -20,9 +22,34 @@ _MOST_LINKS = 3
 _MOST_TARGETS = 4
 """A script may choose between pages for a few languages or screens."""
 
-_OBJECTS = r"(?<![\w$.])(?:(?:window|self|top|parent|document|this)\s*\.\s*){0,2}location"
-_LITERAL = r"""(?P<quote>["'`])(?P<address>(?:(?!(?P=quote))[^\\\n`$]|\\[^\n])*+)(?P=quote)(?!\s*[+.\[?])"""
-_TARGET = re.compile(rf"{_OBJECTS}\s*(?:(?:\.\s*href\s*)?=(?!=)|\.\s*(?:replace|assign)\s*\()\s*{_LITERAL}")
+_WINDOW = r"(?<![\w$.])(?:(?:window|self|top|parent|document|globalThis|this)\s*\.\s*){0,2}"
+_OBJECTS = rf"""(?:{_WINDOW}location|(?<![\w$.])window\s*\[\s*["']location["']\s*\])"""
+_LITERAL = r"""(?:"(?:[^"\\\n]|\\[^\n])*+"|'(?:[^'\\\n]|\\[^\n])*+'|`(?:[^`\\\n$]|\\[^\n])*+`)"""
+_TERM = rf"(?:{_LITERAL}|{_WINDOW}location\s*\.\s*(?:search|hash)\b|(?!location\b)[A-Za-z_$][\w$]*+(?!\s*\())"
+_EXPRESSION = rf"(?P<expression>{_TERM}(?:\s*\+\s*{_TERM}){{0,5}}+)(?!\s*[+.\[?])"
+_TARGET = re.compile(
+    rf"(?:{_OBJECTS}\s*(?:(?:\.\s*(?:href|pathname)\s*)?=(?!=)|\.\s*(?:replace|assign)\s*\()"
+    rf"|{_WINDOW}navigate\s*\(|{_WINDOW}open\s*\((?=[^()]*,\s*[\"']_(?:self|top|parent)[\"']))\s*{_EXPRESSION}"
+)
+_PART = re.compile(
+    rf"(?P<literal>{_LITERAL})|(?P<own>location\s*\.\s*(?:search|hash))|(?P<name>[A-Za-z_$][\w$]*+)(?!\s*\.)"
+)
+_VARIABLE = re.compile(
+    rf"(?<![\w$.])(?P<name>[A-Za-z_$][\w$]*+)\s*=(?!=)\s*(?P<value>{_LITERAL}(?=\s*(?:[;,\n]|\Z)))?"
+)
+_MOST_VARIABLES = 100
+_HINT = re.compile(rb"location|navigate\s*\(|open\s*\(")
+# What a page is read for without its tree.
+_GOES = re.compile(r"(?i)refresh|location")
+_REFRESH_META = re.compile(r"""<meta\s[^>]*?http-equiv\s*=\s*["']?\s*refresh\b[^>]*+>""", re.IGNORECASE)
+_CONTENT = re.compile(r"""\scontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""", re.IGNORECASE)
+_RELOAD = re.compile(rf"{_OBJECTS}\s*\.\s*reload\s*\(")
+_LINK = re.compile(r"<a\s", re.IGNORECASE)
+_MARKUP = re.compile(r"<(script|style|title)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>|\s+", re.IGNORECASE | re.DOTALL)
+# Other types are data, or templates.
+_SCRIPT_TYPE = re.compile(
+    r"\s*(?:module|(?:text|application)/(?:x-)?(?:java|ecma|j|live)script.*)?\s*", re.IGNORECASE
+)
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=[\s;{}]))//[^\n]*", re.DOTALL)
 
@@ -30,11 +57,11 @@ _COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=[\s;{}]))//[^\n]*", re.DOTALL)
 def script_redirects(document: Document, links: PageAddresses) -> list[str]:
     """Returns the normalised URLs to which a script of the page goes; none for a page with text or `links` of its own.
 
-    Only literal addresses count.
+    Only addresses count that are literals, variables with one literal value, the page's own query, or sums of these.
     """
-    if len(document) > _LARGEST or len(links.addresses) > _MOST_LINKS or b"location" not in document.body:
+    if len(document) > _LARGEST or len(links.addresses) > _MOST_LINKS or not _HINT.search(document.body):
         return []
-    addresses = _addresses(document.html)
+    addresses = _addresses(document.html, document.url)
     if not addresses or len(visible_text(document.html)) > _MOST_TEXT:
         return []
     base, targets = links.joined_base(document.url, document.encode), dict[str, None]()
@@ -45,13 +72,74 @@ def script_redirects(document: Document, links: PageAddresses) -> list[str]:
     return list(targets)
 
 
-def _addresses(tree: LexborHTMLParser) -> list[str]:
-    scripts = [node.text() or "" for node in tree.css("script:not([src])")]
+def refreshes(markup: str) -> list[str]:
+    """Returns the addresses to which a page of next to nothing else goes by itself; empty ones for the page itself.
+
+    Reads the markup without parsing it: meta refresh, and scripts that reload the page or go elsewhere.
+    """
+    if len(markup) > _LARGEST or not _GOES.search(markup):
+        return []
+    if len(_LINK.findall(markup)) > _MOST_LINKS or len(_MARKUP.sub("", markup)) > _MOST_TEXT:
+        return []
+    addresses = [
+        refresh_address(unescape(content[1] or content[2] or content[3] or ""))
+        for meta in _REFRESH_META.finditer(markup)
+        if (content := _CONTENT.search(meta[0]))
+    ]
+    code = _COMMENT.sub(" ", markup)
+    addresses += [""] if _RELOAD.search(code) else []
+    values = _variables(code)
+    targets = islice(_TARGET.finditer(code), _MOST_TARGETS)
+    return addresses + [
+        value for target in targets if (value := _value(target["expression"], values, "")) is not None
+    ]
+
+
+def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
+    scripts = [
+        node.text() or ""
+        for node in tree.css("script:not([src])")
+        if _SCRIPT_TYPE.fullmatch(node.attributes.get("type") or "")
+    ]
     if tree.body is not None:
         scripts.append(tree.body.attributes.get("onload") or "")
     code = _COMMENT.sub(" ", "\n".join(scripts))
-    matches = list(_TARGET.finditer(code))[:_MOST_TARGETS]
-    return [address for match in matches if (address := _ESCAPE.sub(_unescaped, match["address"]).strip())]
+    matches = list(islice(_TARGET.finditer(code), _MOST_TARGETS))
+    if not matches:
+        return []
+    values = _variables(code)
+    _, mark, query = url.partition("?")
+    addresses = (_value(match["expression"], values, mark + query) for match in matches)
+    return [stripped for address in addresses if address and (stripped := address.strip())]
+
+
+def _variables(code: str) -> dict[str, str]:
+    """Returns the variables that have a literal as their only value."""
+    values: dict[str, str | None] = {}
+    for match in islice(_VARIABLE.finditer(code), _MOST_VARIABLES):
+        literal = match["value"]
+        known = match["name"] in values
+        values[match["name"]] = None if literal is None or known else _text(literal)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _value(expression: str, values: dict[str, str], search: str) -> str | None:
+    """Returns the text of an expression, or None if a part of it is unknown; `search`: the query of the page."""
+    parts: list[str] = []
+    for part in _PART.finditer(expression):
+        if part["literal"] is not None:
+            parts.append(_text(part["literal"]))
+        elif part["own"] is not None:
+            parts.append(search if part["own"].endswith("search") else "")
+        elif (value := values.get(part["name"])) is not None:
+            parts.append(value)
+        else:
+            return None
+    return "".join(parts)
+
+
+def _text(literal: str) -> str:
+    return _ESCAPE.sub(_unescaped, literal[1:-1])
 
 
 def _unescaped(escape: re.Match[str]) -> str:

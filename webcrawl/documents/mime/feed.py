@@ -13,6 +13,7 @@ import feedparser
 from selectolax.lexbor import LexborHTMLParser
 
 from webcrawl.documents.document import Document
+from webcrawl.documents.mime.dates import written_date
 from webcrawl.documents.mime.facts import Facts, Link, collapsed, join, language
 from webcrawl.errors import UnreadableDocument
 
@@ -126,6 +127,10 @@ def _plain(markup: object, limit: int = 5_000) -> str | None:
 
 
 def _time(values: Mapping[str, Any], name: str) -> datetime | None:
+    """Returns a time as written; feedparser reads more forms, but also a number of seconds as a year."""
+    text = values.get(name)
+    if isinstance(text, str) and ((moment := written_date(text)) or text.strip().isdigit()):
+        return moment
     parsed = values.get(f"{name}_parsed")
     try:
         return _EPOCH + timedelta(seconds=calendar.timegm(parsed)) if parsed else None

@@ -12,7 +12,7 @@ from webcrawl.errors import UnreadableDocument
 
 SHOWN_KEYS = 50
 _TITLES = ("title", "name", "headline")
-_FEED = "https://jsonfeed.org/version/"
+_FEED = ("https://jsonfeed.org/version/", "http://jsonfeed.org/version/")
 
 
 def read(document: Document) -> Facts:
@@ -30,6 +30,9 @@ def read(document: Document) -> Facts:
     links = _feed_links(value, document.url)
     if str(value.get("version", "")).startswith(_FEED):
         details |= {"format": "json feed", "entries": len(links)}
+        next_page = value.get("next_url")
+        if isinstance(next_page, str) and (url := join(document.url, next_page)):
+            links.append(Link(url))
     return Facts(
         title=next((text for key in _TITLES if (text := collapsed(value.get(key), MAX_TITLE))), None),
         description=collapsed(value.get("description"), MAX_DESCRIPTION),
@@ -65,9 +68,15 @@ def _feed_links(value: dict[str, Any], base: str) -> list[Link]:
         return []
     links: dict[str, Link] = {}
     for item in items:
-        if isinstance(item, dict) and isinstance(item.get("url"), str) and (url := join(base, item["url"])):
+        if isinstance(item, dict) and (url := _address(item, base)):
             links[url] = Link(url, _time(item.get("date_modified") or item.get("date_published")))
     return list(links.values())
+
+
+def _address(item: dict[str, Any], base: str) -> str | None:
+    """Returns the page of an item; an item about a page of another site may have that alone."""
+    addresses = (item.get(name) for name in ("url", "external_url"))
+    return next((join(base, address) for address in addresses if address and isinstance(address, str)), None)
 
 
 def _time(text: object) -> Any:

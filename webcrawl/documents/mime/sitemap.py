@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,10 +11,14 @@ from functools import partial
 from typing import BinaryIO
 
 from lxml import etree
+from w3lib.encoding import read_bom
 
 from webcrawl.documents.content_coding import Flaw, pieces
 from webcrawl.documents.document import Document
+from webcrawl.documents.mime.charset import utf16_without_mark
+from webcrawl.documents.mime.dates import written_date
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link, join
+from webcrawl.documents.mime.sniff import SNIFF_BYTES, start_of_sitemap
 from webcrawl.documents.mime.xml import SAFE_OPTIONS, local, repaired
 from webcrawl.errors import BadCoding, UnreadableDocument
 
@@ -24,6 +29,8 @@ _ROOTS = ("urlset", "sitemapindex")
 _ENTRIES = ("url", "sitemap")
 _FIELDS = ("loc", "lastmod", "changefreq", "priority")
 _EVENTS = ("start", "end")
+_LINES = re.compile(rb"(?:\xef\xbb\xbf)?\s*https?://[^\s<>]+\s")
+"""The start of a list of addresses that a server sends as HTML, for example."""
 _DAY = 86_400.0
 _PERIODS = {
     "always": 0.0,
@@ -39,17 +46,22 @@ _PERIODS = {
 
 def read(document: Document) -> Facts:
     """Returns links with what the sitemap says about them; no facts for other XML. Raises UnreadableDocument."""
-    if document.mime_type != "text/plain":
+    if document.mime_type != "text/plain" and not _LINES.match(document.start(SNIFF_BYTES)):
         return _read_xml(document)
     with _unpacked(document) as stream:
         return _read_lines(stream, document.url)
 
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
-    lines = io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", "replace")
+    reader = io.BufferedReader(stream)
+    start = reader.peek(SNIFF_BYTES)[: SNIFF_BYTES & ~1]
+    charset = read_bom(start)[0] or utf16_without_mark(start) or "utf-8"
+    lines = io.TextIOWrapper(reader, "utf-8-sig" if charset == "utf-8" else charset, "replace")
     links: dict[str, Link] = {}
-    for line in map(str.strip, lines):
-        if "://" in line[:10] and (url := join(base, line)) and not _add(links, Link(url)):
+    for words in map(str.split, lines):
+        # what follows an address may be its date; UTF-16 keeps its mark
+        address = words[0].lstrip("\ufeff") if words else ""
+        if "://" in address[:10] and (url := join(base, address)) and not _add(links, Link(url)):
             return _facts("text", links, cut=True)
     return _facts("text", links, cut=stream.cut, broken=stream.broken)
 
@@ -66,18 +78,19 @@ def _read_xml(document: Document) -> Facts:
     """Reads entries one by one; XML that is not well-formed is repaired, and read again from its start."""
     entries = _Entries(document.url)
     with _unpacked(document) as stream:
+        reader, is_late = _from_root(stream)
         try:
-            entries.read(etree.iterparse(stream, events=_EVENTS, **SAFE_OPTIONS))
+            entries.read(etree.iterparse(reader, events=_EVENTS, **SAFE_OPTIONS))
         except etree.XMLSyntaxError as error:
             damage = error
         else:
-            return entries.facts(cut=stream.cut, broken=stream.broken)
+            return entries.facts(cut=stream.cut, broken=stream.broken or is_late)
     again = _Entries(document.url)
     with _unpacked(document) as stream:
         # a parser may give up even then; the entries before that place are valid
         with suppress(etree.XMLSyntaxError):
             parser = etree.XMLPullParser(events=_EVENTS, recover=True, **SAFE_OPTIONS)
-            for piece in repaired(io.BufferedReader(stream)):
+            for piece in repaired(_from_root(stream)[0]):
                 parser.feed(piece)
                 again.read(parser.read_events())
                 if again.is_complete:
@@ -86,6 +99,14 @@ def _read_xml(document: Document) -> Facts:
         if not best.links:
             raise UnreadableDocument(f"is broken: {damage}") from damage
         return best.facts(cut=stream.cut, broken=True)
+
+
+def _from_root(stream: _Bounded) -> tuple[io.BufferedReader, bool]:
+    """Returns a reader of the XML of a sitemap, and whether something else comes before it."""
+    reader = io.BufferedReader(stream)
+    before = start_of_sitemap(reader.peek(SNIFF_BYTES)[:SNIFF_BYTES])
+    reader.read(before)
+    return reader, before > 0
 
 
 def _unpacked(document: Document) -> _Bounded:
@@ -123,7 +144,7 @@ class _Entries:
                 self._add_entry()
                 _forget(element)
             elif name in _FIELDS and _is_in_an_entry(element):
-                self._values.setdefault(name, (element.text or "").strip())
+                self._values.setdefault(name, "".join(element.itertext()).strip())
             if self.is_complete:
                 return
 
@@ -166,7 +187,7 @@ def _rank(text: str) -> float | None:
 
 
 def w3c_time(text: str) -> datetime | None:
-    """Parses a W3C time ("2004", "2004-12", "2004-12-23", "2004-12-23T18:00:15+00:00"); None for other texts."""
+    """Parses a W3C time ("2004", "2004-12", "2004-12-23T18:00:15+00:00") or a `written_date`; None for other texts."""
     if text.isdigit() and len(text) == 4:
         text += "-01-01"
     elif len(text) == 7:
@@ -174,7 +195,7 @@ def w3c_time(text: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        return None
+        return written_date(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 

@@ -25,7 +25,7 @@ from webcrawl.errors import ConfigurationError
 # The length of the standard's "resource header".
 SNIFF_BYTES = 1445
 
-_TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*(?:;|$)")
+_TYPE = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+)(?=[\s;(]|$)")
 _HTML = re.compile(
     rb"\s*(?:<!--|<(?:!DOCTYPE\s+HTML|HTML|HEAD|SCRIPT|IFRAME|H1|DIV|FONT|TABLE|A|STYLE|TITLE|BODY|BR|B|P)[\s/>])",
     re.IGNORECASE,
@@ -38,6 +38,12 @@ _XML_ROOT = re.compile(
     re.DOTALL,
 )
 _SITEMAP_ROOTS = frozenset({b"urlset", b"sitemapindex"})
+# A sitemap after what a program printed by mistake, such as a warning; not one that a page of HTML shows.
+_LATE_SITEMAP = re.compile(
+    rb"(?:(?!<!DOCTYPE\s+HTML|<(?:html|head|body|pre|code|script|style|textarea)[\s/>]).)*?"
+    rb"(<(?:[\w.-]++:)?(?:urlset|sitemapindex)\s)[^>]*sitemaps\.org",
+    re.IGNORECASE | re.DOTALL,
+)
 _ROOT_TYPES = {
     b"rss": "application/rss+xml",
     b"RDF": "application/rss+xml",  # RSS 1.0 served as plain XML
@@ -65,6 +71,9 @@ _SCRIPTABLE = frozenset(
 )
 _ZIP = frozenset({"application/zip", "application/x-zip-compressed"})
 _PLAIN_XML = frozenset({"text/xml", "application/xml"})
+_FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
+# Types that servers send with feeds, and that no reader of other documents knows.
+_OTHER_FEED_TYPE = re.compile(r"(?:text|application)/(?:x-|xml-)?(?:rss|atom)(?:[.+-]?xml)?")
 # Python's table instead of the machine's, so that types are the same on all machines.
 _EXTENSIONS = {
     **mimetypes.MimeTypes().types_map[1],
@@ -156,19 +165,35 @@ def mime_type_of(content_type: str | None, body: bytes, url: str, *, nosniff: bo
         return _xml_type(start, declared) if declared in _PLAIN_XML else declared
     by_signature = signature(start)
     if declared in _UNTYPED_BINARY:
-        return _refined(by_signature, url) if by_signature else _by_extension(url) or declared
+        if by_signature:
+            return _refined(by_signature, url)
+        return _ROOT_TYPES[_root(start)] if _is_feed(start) else _by_extension(url) or declared
     if by_signature:
         return _corrected(declared, by_signature, url)
     if declared in _PLAIN_XML or declared == "text/html":
         return _xml_type(start, declared)
+    if (declared == "text/plain" or _OTHER_FEED_TYPE.fullmatch(declared)) and _is_feed(start):
+        return _ROOT_TYPES[_root(start)]
     if declared == "text/plain" and is_binary(start) and read_bom(start)[0] is None:
         return _by_extension(url) or "application/octet-stream"
     return declared
 
 
 def is_sitemap(start: bytes) -> bool:
-    """Returns whether the bytes begin as the XML of a sitemap or of a sitemap index."""
-    return _root(start) in _SITEMAP_ROOTS
+    """Returns whether the bytes begin as the XML of a sitemap or of a sitemap index, also after a warning in HTML."""
+    return _root(start) in _SITEMAP_ROOTS or start_of_sitemap(start) > 0
+
+
+def start_of_sitemap(start: bytes) -> int:
+    """Returns where the XML of a sitemap begins, if a warning comes before it; else 0."""
+    if b"sitemaps.org" not in start or _root(start) in _SITEMAP_ROOTS:
+        return 0
+    late = _LATE_SITEMAP.match(start)
+    return 0 if late is None else max(start.rfind(b"<?xml", 0, late.start(1)), 0) or late.start(1)
+
+
+def _is_feed(start: bytes) -> bool:
+    return _ROOT_TYPES.get(_root(start)) in _FEED_TYPES
 
 
 def _root(start: bytes) -> bytes:
@@ -178,7 +203,10 @@ def _root(start: bytes) -> bytes:
 
 
 def _declared(content_type: str | None) -> str:
-    """Returns the last valid type of a header ("extract a MIME type" in the Fetch standard), or ""."""
+    """Returns the last valid type of a header ("extract a MIME type" in the Fetch standard), or "".
+
+    As in browsers, white space or a parenthesis ends a type, too: `text/html charset=utf-8`.
+    """
     matches = (_TYPE.match(part) for part in reversed((content_type or "").split(",")))
     return next((match[1].lower() for match in matches if match and match[1] != "*/*"), "")
 
@@ -225,7 +253,7 @@ def _xml_type(start: bytes, declared: str) -> str:
     """Returns the type of XML, or of a feed sent as HTML, by its root element. Other HTML and XHTML keep their type."""
     by_root = _ROOT_TYPES.get(_root(start))
     if declared == "text/html":
-        return by_root if by_root in {"application/rss+xml", "application/atom+xml"} else declared
+        return by_root if by_root in _FEED_TYPES else declared
     return by_root or declared
 
 

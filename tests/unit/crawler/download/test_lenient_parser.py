@@ -53,7 +53,7 @@ def test_malformed_response_is_read_as_in_browsers(answer: bytes, pieces: str) -
 
 
 UNREADABLE = {
-    "Content-Length: b'Content-Length: x'": OK + b"X N: ab\r\nContent-Length: x\r\n\r\n",
+    "Content-Length: b'Content-Length: x, y'": OK + b"X N: ab\r\nContent-Length: x, y\r\n\r\n",
     "Content-Length": OK + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody",
     "Bad status line": b"HTTP/1.1 abc OK\r\n\r\n",
     "SSH-2.0": b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -98,6 +98,17 @@ def test_missing_response_is_not_a_malformed_one() -> None:
                 with pytest.raises(DownloadFailedError) as caught:
                     await client.get(wire.url())
                 assert not isinstance(caught.value, MalformedAnswer | KeptConnectionClosed)
+
+    run(check())
+
+
+@cases("extension", [b";", b" ; x", b';a="b;c"', b';a="b\\"c"', b"; a=b", b";a=b c", b";a=b;;c", b";\xe4=1"])
+def test_extensions_of_chunks_are_ignored(extension: bytes) -> None:
+    async def check() -> None:
+        answer = CHUNKED + b"\r\n2%b\r\nbo\r\n2%b\r\ndy\r\n0%b\r\n\r\n" % ((extension,) * 3)
+        async with Wire([Say([answer])]) as wire, Client() as client:
+            response = await client.get(wire.url())
+            assert (response.body, response.flags) == (b"body", [])
 
     run(check())
 

@@ -181,9 +181,8 @@ OTHER_LENGTHS = {
     "a list": LENGTH + b"4, 5",
     "an empty value": LENGTH + b"4\r\n" + LENGTH,
     "an empty entry": LENGTH + b"4,",
-    "a sign": LENGTH + b"+4\r\n" + LENGTH + b"+4",
-    "words": LENGTH + b"x\r\n" + LENGTH + b"x",
-    "one word": LENGTH + b"4 bytes",
+    "a sign": LENGTH + b"+4\r\n" + LENGTH + b"4",
+    "words": LENGTH + b"x\r\n" + LENGTH + b"y",
 }
 
 
@@ -202,6 +201,26 @@ def test_each_leniency_is_noted(client_class: type[Client]) -> None:
 @cases("fields", OTHER_LENGTHS.values(), ids=OTHER_LENGTHS)
 def test_different_lengths_are_refused(fields: bytes, client_class: type[Client]) -> None:
     refused(client_class, OK + fields + b"\r\n\r\nbody")
+
+
+NO_LENGTHS = (b"", b"+4", b"-1", b"4;", b"4.0", b"4 bytes", b"many", b"9" * 30, b"x\r\n" + LENGTH + b"x")
+
+
+@cases("length", NO_LENGTHS)
+def test_a_length_that_is_no_number_is_ignored(length: bytes) -> None:
+    async def check() -> None:
+        answer = Say([OK + LENGTH + length + b"\r\n\r\n", b"bo", b"dy"], then="close", pause=0.001)
+        async with Wire([answer, plain(b"next")]) as wire, Client() as client:
+            request = Request(wire.url())
+            response = await client.send(request)
+            assert (response.body, response.flags) == (b"body", ["odd_length"])
+            assert "Content-Length" not in response.headers
+            exchange = exchange_of(request)
+            assert exchange is not None and exchange.truncated is None
+            assert b"Content-Length: " + length in exchange.response_head
+            assert (await client.get(wire.url())).body == b"next"
+
+    run(check())
 
 
 def test_odd_responses_with_a_status_of_1xx_are_skipped() -> None:

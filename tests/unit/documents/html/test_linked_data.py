@@ -64,6 +64,41 @@ def test_objects_are_found_at_top_level_in_lists_and_in_graphs() -> None:
 @cases(
     "script",
     [
+        '{"@type": "A", "name": "b",}',
+        '{"@type": ["A",\n], "name": "b", /* c */ }',
+        '{"@type": "A", // it says "c"\n "name": "b"}',
+        '{"@type": "A", "name": "b"};',
+        '\ufeff{"@type": "A", "name": "b"}',
+        "{&quot;@type&quot;: &quot;A&quot;, &quot;name&quot;: &quot;b&quot;}",
+    ],
+)
+def test_json_with_mistakes_of_people_is_read(script: str) -> None:
+    assert linked_objects([script]) == [{"type": "A", "name": "b"}]
+
+
+def test_strings_keep_what_looks_like_mistakes() -> None:
+    script = r'{"@type": "A", "url": "http://a/ /* b */", "name": "it\'s \u00e9, ]\" // c \x",}'
+    assert linked_objects([script]) == [
+        {"type": "A", "name": "it's \u00e9, ]\" // c x", "url": "http://a/ /* b */"}
+    ]
+
+
+def test_several_values_in_a_script_are_read() -> None:
+    script = '{"@type": "A"}, {"@type": "B"}\n{"@type": "C"}'
+    assert [linked_object["type"] for linked_object in linked_objects([script])] == ["A", "B", "C"]
+
+
+def test_a_reference_has_the_name_of_its_object() -> None:
+    scripts = [
+        '{"@type": "A", "author": [{"@id": "#b"}, {"@id": "#c"}]}',
+        '{"@graph": [{"@type": "B", "@id": "#b", "name": "Ada"}]}',
+    ]
+    assert linked_objects(scripts)[0] == {"type": "A", "author": ["Ada", "#c"]}
+
+
+@cases(
+    "script",
+    [
         "",
         "{",
         "not JSON",

@@ -32,6 +32,21 @@ def links(markup: str) -> list[str]:
         (r'location.href="\/st\u0061rt\x3Fa\u{62}"', ["/start?ab"]),
         ("if (phone) location = '/m'; else { location = '/d' }", ["/m", "/d"]),
         ("location.href = ' /start '", ["/start"]),
+        ("window['location'] = '/start'", ["/start"]),
+        ("globalThis.location.href = '/start'", ["/start"]),
+        ("location.pathname = '/start'", ["/start"]),
+        ("window.open('/start', '_self')", ["/start"]),
+        ("open('/start', \"_top\"); window.open('/a', '_blank'); window.open('/b')", ["/start"]),
+        ("window.navigate('/start')", ["/start"]),
+        ("var url = '/start'; location.href = url;", ["/start"]),
+        ("const to = '/start'\nwindow.location.replace(to)", ["/start"]),
+        ("location = '/st' + 'art'", ["/start"]),
+        ("var a = '/st', b = 'art'; location = '' + a + b", ["/start"]),
+        ("location.href = '/start' + window.location.search + location.hash", ["/start"]),
+        ("var a = '/a'; if (b) a = '/c'; location = a", []),
+        ("var a = '/a' + b; location = a", []),
+        ("location = a.b; location = a('/b'); location = '/a'.b", []),
+        ("location = cond ? '/a' : '/b'", []),
         ("location = '/a' + path", []),
         ("location.href = base + '/a'", []),
         ("location = `/a/${path}`", []),
@@ -48,6 +63,26 @@ def links(markup: str) -> list[str]:
 )
 def test_literal_addresses_are_links(script: str, expected: list[str]) -> None:
     assert links(f"<title>Moved</title><script>{script}</script><p>Redirecting ...") == expected
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "text/javascript", "TEXT/JavaScript; charset=utf-8", "module", "application/x-javascript"]
+)
+def test_scripts_that_run_count(kind: str) -> None:
+    assert links(f"<script type='{kind}'>location='/start'</script>") == ["/start"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "text/template", "text/x-handlebars", "speculationrules"]
+)
+def test_data_in_scripts_leads_nowhere(kind: str) -> None:
+    assert links(f"<script type='{kind}'>location='/start'</script>") == []
+
+
+def test_a_script_keeps_the_query_of_its_page() -> None:
+    markup = b"<script>location.replace('/start' + location.search)</script>"
+    document = Document(markup, "text/html", "utf-8", f"{SITE}/page?a=1")
+    assert links_of(document, texts=False, text_links=False).links == [f"{SITE}/start?a=1"]
 
 
 def test_other_places_of_scripts_and_a_base_count() -> None:

@@ -81,6 +81,20 @@ def test_malformed_feed_is_read(read: Read) -> None:
     assert facts.details["broken"] is True
 
 
+@cases(
+    ("written", "moment"),
+    [
+        ("Di, 21 Nov 2023 10:00:00 +0100", datetime(2023, 11, 21, 9, tzinfo=UTC)),
+        ("2023年11月21日", datetime(2023, 11, 21, tzinfo=UTC)),
+        ("Tuesday, November 21, 2023", datetime(2023, 11, 21, tzinfo=UTC)),
+        ("1700560800", None),
+    ],
+)
+def test_dates_of_entries_are_read_as_written(written: str, moment: datetime | None, read: Read) -> None:
+    facts = read(READER, rss(f"<link>/one</link><pubDate>{written}</pubDate>"), RSS)
+    assert facts.links[0].modified == moment
+
+
 def test_entity_definitions_in_text_and_comments_are_accepted(read: Read) -> None:
     shown = "<![CDATA[<pre><!DOCTYPE a [<!ENTITY b SYSTEM 'file:///etc/passwd'>]></pre>]]>"
     body = rss(f"<title>XXE</title><link>/one</link><description>{shown}</description>")

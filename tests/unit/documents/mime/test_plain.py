@@ -55,6 +55,19 @@ def test_json_feed_has_links() -> None:
     )
     assert facts.links == [Link("http://site.example/one", datetime(2026, 11, 21, 10, tzinfo=UTC))]
     assert facts.details["entries"] == 1
+
+
+def test_json_feed_leads_to_other_sites_and_to_its_next_page() -> None:
+    facts = read_here(
+        JSON,
+        b'{"version": "http://jsonfeed.org/version/1", "items": [{"external_url": "http://a.example/", "id": 1}],'
+        b' "next_url": "?page=2"}',
+    )
+    assert [link.url for link in facts.links] == [
+        "http://a.example/",
+        "http://site.example/folder/file?page=2",
+    ]
+    assert facts.details["entries"] == 1
     assert read_here(JSON, b'{"items": [{"url": "/one"}]}').links == []
 
 

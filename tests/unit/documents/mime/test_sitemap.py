@@ -14,6 +14,7 @@ from tests.cases import cases
 from tests.documents import WEB, entity_bomb, gzip_bomb, sitemap_index, urlset
 from webcrawl.documents.mime.facts import MAX_LINKS, Facts, Link
 from webcrawl.documents.mime.sitemap import MAX_BYTES
+from webcrawl.documents.mime.sniff import sniff
 from webcrawl.documents.mime.xml import repaired
 from webcrawl.errors import UnreadableDocument
 
@@ -77,6 +78,49 @@ def test_text_sitemap_is_read_by_lines(read: Read) -> None:
     facts = read(READER, body, "text/plain")
     assert [link.url for link in facts.links] == [f"{WEB}/a", f"{WEB}/b"]
     assert facts.details == {"sitemap": "text", "entries": 2}
+
+
+@cases(
+    ("body", "mime_type"),
+    [
+        (f"\ufeff{WEB}/a\n{WEB}/b\n".encode("utf-16-le"), "text/plain"),
+        (f"{WEB}/a\n{WEB}/b\n".encode("utf-16-be"), "text/plain"),
+        (f"{WEB}/a\t2026-11-21\n {WEB}/b  0.5\n".encode(), "text/plain"),
+        (f"{WEB}/a\n{WEB}/b\n".encode(), "text/html"),
+    ],
+)
+def test_lists_in_utf_16_with_dates_or_as_html_are_read(body: bytes, mime_type: str, read: Read) -> None:
+    assert [link.url for link in read(READER, body, mime_type).links] == [f"{WEB}/a", f"{WEB}/b"]
+
+
+@cases(
+    "before",
+    [
+        b"<br />\n<b>Warning</b>: Undefined index in <b>/www/map.php</b> on line <b>2</b><br />\n",
+        b"Notice: no cache\n",
+        b"<!-- cached -->\n<p>x",
+    ],
+)
+def test_a_warning_before_a_sitemap_costs_no_entry(before: bytes, read: Read) -> None:
+    namespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    start = f"<?xml version='1.0' encoding='UTF-8'?>\n<urlset xmlns='{namespace}'>"
+    entries = f"<url><loc>{WEB}/a</loc></url><url><loc>{WEB}/b?x=1&y=2</loc></url></urlset>"
+    for body in (entries, entries.replace("&", "&amp;")):
+        packed = before + (start + body).encode()
+        assert sniff("text/html", packed, WEB).mime_type == XML
+        facts = read(READER, packed, XML)
+        assert [link.url for link in facts.links] == [f"{WEB}/a", f"{WEB}/b?x=1&y=2"]
+        assert facts.details["broken"] is True
+    page = b"<!DOCTYPE html><body><pre>" + before + start.encode()
+    assert sniff("text/html", page, WEB).mime_type == "text/html"
+
+
+def test_dates_of_people_and_marked_up_addresses_are_read(read: Read) -> None:
+    body = urlset(
+        (f"<a href='/x'>{WEB}/a</a>", "Sat, 21 Nov 2026 10:00:00 GMT"), (f"{WEB}/b", "2026-11-21 10:00 UTC")
+    )
+    moment = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert read(READER, body, XML).links == [Link(f"{WEB}/a", moment), Link(f"{WEB}/b", moment)]
 
 
 def test_truncated_sitemap_is_read_up_to_its_end(read: Read) -> None:

@@ -350,3 +350,31 @@ def test_zip_based_types_are_sniffed(body: bytes, mime_type: str) -> None:
             "application/zip" if header == "application/zip" and "tar" in mime_type else mime_type
         )
     assert sniff("application/x-own", body, "http://a.example/download").mime_type == "application/x-own"
+
+
+@pytest.mark.parametrize(
+    "header", ["text/html charset=utf-8", "text/html\tcharset=x", "text/html (page)", "TEXT/HTML charset=a"]
+)
+def test_white_space_or_a_parenthesis_ends_a_type(header: str) -> None:
+    assert sniff(header, b"<ul><li>x", URL).mime_type == "text/html"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "text/plain",
+        "text/rss+xml",
+        "application/x-rss+xml",
+        "application/rss",
+        "application/octet-stream",
+        "text/html",
+    ],
+)
+def test_a_feed_is_one_whatever_the_header_says(header: str) -> None:
+    assert (
+        sniff(header, b"<?xml version='1.0'?>\n<rss version='2.0'>", URL).mime_type == "application/rss+xml"
+    )
+    assert sniff(header, b"<feed xmlns='x'>", URL).mime_type == "application/atom+xml"
+    assert sniff(header, b"<rdf>", URL).mime_type != "application/rss+xml"
+    if header == "text/plain":
+        assert sniff(header, b"<rss version='2.0'>", URL, nosniff=True).mime_type == header

@@ -56,10 +56,11 @@ class RedirectMiddleware(SessionComponent):
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         try:
-            result = self._redirects.process_response(request, response)
-            if result is response and (gate := self._walls.refreshed(request, response)):
-                result = self._redirects.process_response(request, gate)
-            if not isinstance(result, Request) or is_robots(request):
+            gate = _with_slashes(response) or self._walls.refreshed(request, response)
+            result = self._redirects.process_response(request, gate or response)
+            if not isinstance(result, Request):
+                return response
+            if is_robots(request):
                 return result
             target = normalize(result.url)
             if request.method != result.method:
@@ -146,15 +147,6 @@ class RedirectMiddleware(SessionComponent):
 
 
 class _Redirects(ScrapyRedirectMiddleware):
-    def process_response(self, request: Request, response: Response) -> Request | Response:
-        location = response.headers.get("Location")
-        if location is not None and (slashed := with_slashes(location)) != location:
-            headers = response.headers.copy()
-            headers["Location"] = slashed
-            result = super().process_response(request, response.replace(headers=headers))
-            return result if isinstance(result, Request) else response
-        return super().process_response(request, response)
-
     def handle_referer(self, request: Request, response: Response) -> None:
         """Sends the Referer of Scrapy, but none after a request without one of a spider whose links have none."""
         if "Referer" in request.headers or not hasattr(self.crawler.spider, "page"):
@@ -204,7 +196,8 @@ class CookieWalls:
         Such a page sets a cookie, has nothing to read, and leads back by the header Refresh, `<meta>` or script.
         """
         is_new = COOKIES_KEPT not in response.flags or NEW_COOKIES in response.flags
-        if not (is_new and _may_be_a_wall(response) and header_values(response.headers, b"Set-Cookie")):
+        is_candidate = is_new and _may_be_a_wall(response) and not is_robots(request)
+        if not (is_candidate and header_values(response.headers, b"Set-Cookie")):
             return None
         addresses = [
             refresh_address(value.decode("latin-1"))
@@ -228,6 +221,14 @@ class CookieWalls:
             if self._fingerprint(request.replace(url=url)) == wanted:
                 return [_without_query(gate) for gate in urls[number:]]
         return None
+
+
+def _with_slashes(response: Response) -> Response | None:
+    """Returns the redirect of a response with backslashes in its Location; None for other responses."""
+    location = response.headers.get("Location")
+    if location is None or (slashed := with_slashes(location)) == location:
+        return None
+    return Response(response.url, status=response.status, headers={"Location": slashed})
 
 
 def _may_be_a_wall(response: Response) -> bool:

@@ -46,6 +46,8 @@ _LITTLE_PROSE = 200
 _MAX_LEAD = 300
 # Shorter blocks at the end of a page without sections follow the text.
 _SHORT = 40
+_MARGINS, _MOST_MARGINS = "nav,aside,footer", 3
+_HEADLINE = "h1,main,article"
 _PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
 _PRICE = re.compile(r"[€$£¥₹]\s?\d|\d[\d.,]*\s?(?:[€£¥₹]|EUR|USD|GBP|CHF|zł|kr)\b|\d[\d.,]*\s?[€£¥₹]")
 _MAX_NAMES, _MOST_PRODUCTS = 500, 8
@@ -87,7 +89,7 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     body = tree.body
     if body is None:
         return None
-    page = read_sections(body)
+    page = _page_within(body)
     whole = page.sections[-1]
     root = _marked_part(page, whole) or whole
     text = PartText(page, root)  # may add text to the root
@@ -111,6 +113,20 @@ def main_part(tree: LexborHTMLParser) -> MainPart | None:
     if root is not whole or word_count(content, MIN_WORDS) >= MIN_WORDS:
         return MainPart(content, root.node, text.blocks(root.start, root.end))
     return _articles(body)
+
+
+def _page_within(body: LexborNode) -> PageText:
+    """Returns the text of a page; of a menu, margin or footer that has nearly all of it, because its end is missing."""
+    page = read_sections(body)
+    whole = page.sections[-1]
+    if whole.prose < _LITTLE_PROSE:
+        for node in body.css(_MARGINS)[:_MOST_MARGINS]:
+            if node.css_first(_HEADLINE) is None:
+                continue
+            inner = read_sections(node)
+            if inner.sections[-1].prose >= MORE_PROSE * max(whole.size, _MUCH_PROSE):
+                return inner
+    return page
 
 
 def _articles(body: LexborNode) -> MainPart | None:
@@ -179,11 +195,12 @@ def _marked_part(page: PageText, whole: Section) -> Section | None:
 
 
 def _has_lead_alone(page: PageText, marked: Section, whole: Section) -> bool:
-    """Returns whether a marked part holds only the lead, and a part whose name says margin holds the text."""
-    if not 0 < marked.prose < _MAX_LEAD:
+    """Returns whether a marked part holds only the lead or a menu, and a part whose name says margin holds the text."""
+    if marked.prose >= _MAX_LEAD:
         return False
     inside = marked.prose + sum(part.prose for part in page.beside if marked.contains(part))
-    least = MORE_PROSE * max(inside, whole.prose)
+    # without prose it may be a list of links, as front pages have
+    least = MORE_PROSE * max(inside, whole.prose, 0 if marked.prose else max(marked.size, _MUCH_PROSE))
     return inside < _MAX_LEAD and any(
         part.kind == BESIDE and part.inner >= least and not (marked.contains(part) or part.contains(marked))
         for part in page.beside

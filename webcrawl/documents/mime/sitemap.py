@@ -101,7 +101,7 @@ def _read_xml(document: Document) -> Facts:
         return best.facts(cut=stream.cut, broken=True)
 
 
-def _from_root(stream: _Bounded) -> tuple[io.BufferedReader, bool]:
+def _from_root(stream: _Bounded) -> tuple[io.BufferedReader[_Bounded], bool]:
     """Returns a reader of the XML of a sitemap, and whether something else comes before it."""
     reader = io.BufferedReader(stream)
     before = start_of_sitemap(reader.peek(SNIFF_BYTES)[:SNIFF_BYTES])

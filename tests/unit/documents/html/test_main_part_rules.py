@@ -243,6 +243,24 @@ def test_a_page_of_links_without_an_article_has_no_main_part() -> None:
         assert main_text(LexborHTMLParser(body)) is None
 
 
+@pytest.mark.parametrize("name", ["sidebar", "promoted", "ad-portal"])
+def test_a_main_element_with_a_menu_alone_is_not_the_text(name: str) -> None:
+    menu = "<main><a href=/a>Home</a> <a href=/b>About</a></main>"
+    text = STORY + f"<p>{PROSE}</p>" * 4
+    assert found(f"{menu}<div class={name}>{text}</div>") == words(text)
+    lines = "<main>" + "<p>A short line of text</p>" * 30 + "</main>"
+    assert found(f"{lines}<div class={name}>{text}</div>") == words(lines)
+
+
+@pytest.mark.parametrize("tag", ["nav", "aside", "footer"])
+def test_a_menu_or_margin_without_an_end_may_hold_the_text(tag: str) -> None:
+    story = STORY + f"<p>{PROSE}</p>" * 4
+    page = f"<div><a href=/>Home</a></div><{tag}><ul>{MENU}</ul><div><h1>Boats</h1>{story}</div>"
+    assert found(page) == words(f"<h1>Boats</h1>{story}")
+    part = f"<main><h1>Boats</h1>{STORY}</main>"
+    assert found(f"{part}<{tag}><p>{PROSE * 20}</p></{tag}>") == words(f"<h1>Boats</h1>{STORY}")
+
+
 def test_many_nested_articles_are_looked_at_in_bounded_time() -> None:
     assert found("<article>" * 5_000 + "<a href=/1>One</a>") == "One"
 

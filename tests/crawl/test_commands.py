@@ -148,7 +148,9 @@ def test_commands_take_the_only_crawl_and_name_several(
     assert "there is no crawl 'broad'" in stopped.scrapy("status", "broad", code=1)
     valkey.hset("wc:crawls", mapping={"first": 16, "second": 16})
     several = stopped.scrapy("status", "-s", f"REDIS_URL={redis_url}", code=1)
-    assert several.endswith("; existing crawls: first, second\n")
+    assert several.endswith(
+        "the server of REDIS_URL has several crawls: choose with --crawl; existing crawls: first, second\n"
+    )
     valkey.hset("wc:crawls", "broad", 16)
     words = ("status", "--json", "-s", f"REDIS_URL={redis_url}")
     assert json.loads(stopped.scrapy(*words))["crawl"] == "broad"

@@ -24,7 +24,12 @@ from tests.web import LocalWeb, Reply
 from webcrawl.config import StoreConfig
 from webcrawl.crawler.report.displays import plain_line
 from webcrawl.crawler.report.live_panel import panel
-from webcrawl.crawler.report.summary_text import result_commands, result_locations, summary_text
+from webcrawl.crawler.report.summary_text import (
+    iteration_reason,
+    result_commands,
+    result_locations,
+    summary_text,
+)
 from webcrawl.crawler.report.waiting import duration, host_line, retry_line
 from webcrawl.frontier.figures import CrawlFigures
 from webcrawl.frontier.gauges import NextHost, NextRetry
@@ -309,6 +314,19 @@ def test_the_summary_names_the_stores_without_passwords() -> None:
     assert places(nothing, STORE_URI="s3://b/p", METADATA_URI=database) == "data: summary.json"
 
 
+@cases(
+    ("reason", "state", "words"),
+    [
+        (None, "RUNNING", ""),
+        ("finished", "FINISHED", ""),
+        ("max_pages", "FINISHED", "stopped at CRAWL_MAX_PAGES"),
+        ("another iteration waited already", "SKIPPED", "another iteration waited already"),
+    ],
+)
+def test_an_iteration_tells_in_words_why_it_ended(reason: str | None, state: str, words: str) -> None:
+    assert iteration_reason(reason, state) == words
+
+
 def commands(now: CrawlFigures = FIGURES, priority: str = "cmdline", **settings: object) -> str:
     given = Settings({"DATA_DIR": "elsewhere"} | settings, priority=priority)
     return "\n".join(result_commands(StoreConfig.from_settings(given), now, given))
@@ -325,6 +343,12 @@ def test_the_summary_says_how_to_look_at_what_is_stored() -> None:
         "              scrapy search WORDS      pages with these words in their text",
         "              scrapy links URL         the links on a page; with --in those to it",
     ]
+    own = Settings({"DATA_DIR": "elsewhere"}, priority="project")
+    several = result_commands(StoreConfig.from_settings(own), FIGURES, own, "second")
+    assert [line.split()[:4] for line in several[2:4]] == [
+        ["scrapy", command, "--crawl", "second"] for command in ("status", "stuck")
+    ]
+    assert "\n".join(several).count("--crawl") == 2, "the other commands read no engine"
     shown = commands(DATA_DIR="a folder", METADATA_URI="postgresql://me:secret@db/crawl")
     assert shown.endswith("each with: -d 'a folder' -s METADATA_URI=...")
     shown = commands(DATA_DIR="data", REDIS_URL="redis://:secret@a", METADATA_URI="sqlite:///a:secret@b")

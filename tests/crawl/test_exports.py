@@ -84,3 +84,14 @@ def test_an_export_without_a_database_or_crawl_is_refused(tmp_path: Path) -> Non
     data = ("-s", f"DATA_DIR={tmp_path}/nothing")
     assert "there is no" in HERE.scrapy("export", "-o", str(tmp_path / "export"), *data, code=1)
     assert not (tmp_path / "nothing").exists()
+
+
+def test_an_export_is_no_folder_with_the_name_of_a_file(crawled: CrawlResult, tmp_path: Path) -> None:
+    data = ("-s", f"DATA_DIR={crawled.data_dir}")
+    for ending, form in (("csv", "csv"), ("json", "jsonl"), ("jsonl", "jsonl")):
+        refused = HERE.scrapy("export", "-o", f"{tmp_path}/table.{ending}", *data, code=2)
+        assert f"table.{ending} would be a folder" in refused
+        assert f"such as -o {tmp_path}/table --format {form}" in refused
+    assert not list(tmp_path.glob("table*"))
+    HERE.scrapy("export", "-o", str(tmp_path / "table.wacz"), *data)
+    assert (tmp_path / "table.wacz").is_file(), "the ending says the format"

@@ -162,8 +162,17 @@ def test_an_unknown_job_and_wrong_words_are_told(operations: Operations) -> None
     for words in (["run", "x"], ["history", "x"], ["off", "x"]):
         done = operations.jobs(*words, status=1)
         assert done.stderr == "scrapy jobs: there is no job 'x'; none was applied\n"
-    for words in ([], ["start"], ["run", "x", "y"], ["list", "x"]):
-        assert "scrapy jobs apply FILE|FOLDER | list" in operations.jobs(*words, status=2).stderr
+    for words, message in {
+        (): "say what to do, such as scrapy jobs list",
+        ("start",): "there is no scrapy jobs start",
+        ("run", "x", "y"): "too many arguments for scrapy jobs run",
+        ("list", "x"): "too many arguments for scrapy jobs list",
+        ("pause",): "scrapy jobs pause needs the name of a job: `scrapy jobs list` lists them",
+        ("apply",): "scrapy jobs apply needs a file with a job in YAML",
+        ("list", "--limit", "0"): "--limit must be at least 1",
+    }.items():
+        stderr = operations.jobs(*words, status=2).stderr
+        assert f"error: {message}" in stderr and "[options] apply FILE|FOLDER | list" in stderr
 
 
 def test_the_command_runs_a_scheduler_until_a_signal(operations: Operations, tmp_path: Path) -> None:

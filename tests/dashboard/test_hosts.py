@@ -180,6 +180,17 @@ def test_a_host_shows_its_answers_robots_txt_and_dead_letters(open_page: OpenPag
     page = open_page("/crawls/broad/hosts/host?host=http://127.0.1.9:9")
     page.get_by_text("RobotsUnreachable: …").wait_for()
     page.get_by_text("It was not read").wait_for()
+    assert not page.get_by_text("This crawl has never had a URL of this host").count()
+    page = open_page("/crawls/broad/hosts/host?host=http://unknown.test")
+    page.get_by_text("This crawl has never had a URL of this host").wait_for()
+
+
+def test_a_wrong_filter_leads_back_to_its_page(open_page: OpenPage) -> None:
+    page = open_page("/crawls/broad/pages?status=abc", allowed=[400])
+    page.get_by_text("'abc' is not a status").wait_for()
+    page.get_by_role("link", name="Back to Pages").click()
+    page.get_by_role("heading", name="Pages", exact=True).wait_for()
+    assert page.url.endswith("/crawls/broad/pages")
 
 
 def state_of(site: CrawledSite) -> HostStatus:

@@ -101,6 +101,8 @@ def test_a_crawl_of_the_form_outlives_the_dashboard(
     problems = page.get_by_role("alert").get_by_role("listitem").all_inner_texts()
     for part in ("'@/etc/passwd' is not", "'file:///etc/passwd' is not", "'many'", "'../other'", "'Paris'"):
         assert [part in problem for problem in problems].count(True) == 1, problems
+    named = {problem.partition(": ")[0] for problem in problems}
+    assert named == {"URLs to start from", "Most pages", "Name of the crawl", "Time zone", "Schedule"}
     assert page.get_by_label("Most pages", exact=True).get_attribute("aria-invalid") == "true"
     page.get_by_text("More settings").click()
     check_accessible(page)

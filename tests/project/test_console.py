@@ -44,11 +44,12 @@ def test_the_help_of_a_command_names_this_program(tmp_path: Path) -> None:
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
-    assert capsys.readouterr().out == f"{VERSION}\n"
+    assert capsys.readouterr().out == f"webcrawl {VERSION}\n"
 
 
 def test_commands_of_scrapy_work_too(tmp_path: Path) -> None:
-    assert webcrawl("version", folder=tmp_path).stdout.startswith("Scrapy ")
+    assert webcrawl("version", folder=tmp_path).stdout == f"webcrawl {VERSION}\n"
+    assert "Scrapy " in webcrawl("version", "-v", folder=tmp_path).stdout
     assert webcrawl("list", folder=tmp_path).stdout.split() == [
         *("broad", "linkcheck", "live", "mirror", "monitor", "sitemap")
     ]

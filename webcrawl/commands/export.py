@@ -81,6 +81,8 @@ class Command(StoresCommand):
             return
         if args or not opts.output:
             raise UsageError("give the destination: -o folder, -o s3://bucket/prefix, or -o file.wacz")
+        if not opts.format:
+            opts.format = _format_of_name(opts.output)
         if opts.title and opts.format != "wacz":
             raise UsageError("--title is for --format wacz")
         if opts.format == "wacz":
@@ -191,6 +193,23 @@ class Command(StoresCommand):
                 unread = counted(texts.unread, "archived page")
                 print(f"{unread} could not be read, such as {printable(texts.problem)}", file=sys.stderr)
         return manifest, store.uri()
+
+
+def _format_of_name(output: str) -> str | None:
+    """Returns the format of a destination that is named like a file; raises UsageError if a folder would have its name.
+
+    Folders of Parquet files are often named like files.
+    """
+    name, _, ending = output.rpartition(".")
+    if name and ending == "wacz":
+        return ending
+    form = {"json": "jsonl", "ndjson": "jsonl"}.get(ending, ending)
+    if name and form in ("jsonl", "csv"):
+        raise UsageError(
+            f"{output} would be a folder: give the name of one and the format, such as -o {name} --format {form}",
+            print_help=False,
+        )
+    return None
 
 
 def _export_table(

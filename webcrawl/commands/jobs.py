@@ -17,6 +17,7 @@ from scrapy.exceptions import UsageError
 
 from webcrawl.config.program import as_typed, program
 from webcrawl.crawler.command import StoresCommand, command_name, flag, option, table
+from webcrawl.crawler.report.summary_text import iteration_reason
 from webcrawl.documents.values import counted, shown_time
 from webcrawl.errors import CrawlError, StoreError
 
@@ -103,7 +104,7 @@ class Command(StoresCommand):
         what, named = args[0] if args else "", args[1:]
         wanted = 0 if what in ("list", "sweep") else 1
         if what not in ("apply", "list", "sweep", *_WITH_NAME) or len(named) != wanted or opts.limit < 1:
-            raise UsageError(f"scrapy jobs {_SYNTAX}", print_help=False)
+            raise UsageError(_wrong(what, named, opts.limit), print_help=False)
         if what == "apply":
             files = self._read(Path(named[0]))
             if opts.prune and not Path(named[0]).is_dir():
@@ -197,6 +198,19 @@ class Command(StoresCommand):
             rows += number
         if not due and not rows:
             print("There is nothing to delete: each job keeps what its iterations have stored.")
+
+
+def _wrong(what: str, named: Sequence[str], limit: int) -> str:
+    """Returns what is wrong with the arguments."""
+    if limit < 1:
+        return "--limit must be at least 1"
+    if what in _WITH_NAME and not named:
+        return f"scrapy jobs {what} needs the name of a job: `scrapy jobs list` lists them"
+    if what == "apply" and not named:
+        return "scrapy jobs apply needs a file with a job in YAML, or a folder of such files"
+    if what in ("apply", "list", "sweep", *_WITH_NAME):
+        return f"too many arguments for scrapy jobs {what}"
+    return f"there is no scrapy jobs {what}" if what else "say what to do, such as scrapy jobs list"
 
 
 def _apply(store: JobStore, files: list[JobFile], *, dry_run: bool) -> None:
@@ -326,11 +340,12 @@ def _iteration_cells(iteration: Iteration, zone: tzinfo) -> list[str]:
     times = [_time(moment, zone) for moment in (iteration.started, iteration.ended)]
     numbers = [f"{number:,}" if iteration.started else "" for number in iteration.counts]
     due = _time(iteration.due, zone)
-    return [str(iteration.number), due, iteration.state, *times, *numbers, iteration.reason or ""]
+    reason = iteration_reason(iteration.reason, iteration.state)
+    return [str(iteration.number), due, iteration.state, *times, *numbers, reason]
 
 
 def _outcome(iteration: Iteration) -> str:
-    reason = iteration.reason if iteration.reason != str(iteration.state).lower() else None
+    reason = iteration_reason(iteration.reason, iteration.state)
     return f"{iteration.state}{f' ({reason})' if reason else ''}"
 
 

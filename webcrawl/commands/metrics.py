@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option, port_number
 
 if TYPE_CHECKING:
     from webcrawl.metrics.exposition import Exposition
@@ -27,7 +27,7 @@ class Command(OpenedCrawlCommand):
         option(
             "--port",
             "serve them at http://127.0.0.1:PORT/metrics until Ctrl-C, instead of printing",
-            type=int,
+            type=port_number,
         ),
         option("--host", "the address to serve them at, by default METRICS_HOST"),
     )

@@ -118,13 +118,12 @@ def _print_sunk(sunk: dict[str, Any]) -> None:
     read = "" if sunk["hosts_read"] == sunk["hosts"] else f", of which {sunk['hosts_read']:,} were read"
     old = sunk["fetched"] - sunk["new"]
     print(
-        f"sunk: {sunk['patterns']:,} URL patterns on {sunk['hosts']:,} hosts{read}; "
+        f"sunk: {counted(sunk['patterns'], 'URL pattern')} on {counted(sunk['hosts'], 'host')}{read}; "
         f"{old:,} of their {sunk['fetched']:,} pages gave nothing new"
     )
     for pattern in sunk["worst"]:
-        print(
-            f"  {pattern['host']} {pattern['pattern']} sank by {pattern['sinks_by']} levels: {pattern['why']}"
-        )
+        sank = f"sank by {counted(pattern['sinks_by'], 'level')}"
+        print(f"  {pattern['host']} {pattern['pattern']} {sank}: {pattern['why']}")
 
 
 def _print_over(over: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from webcrawl.config.libraries import optional
-from webcrawl.crawler.command import OpenedCrawlCommand, flag, option
+from webcrawl.crawler.command import OpenedCrawlCommand, flag, option, port_number
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Command(OpenedCrawlCommand):
         option(
             "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"
         ),
-        option("--port", f"by default {_PORT}; 0 takes a free one", type=int, default=_PORT),
+        option("--port", f"by default {_PORT}; 0 takes a free one", type=port_number, default=_PORT),
         option("--certificate", "TLS certificate (PEM)", type=Path, metavar="FILE"),
         option("--key", "its private key (PEM), if not in the same file", type=Path, metavar="FILE"),
         option(

@@ -31,5 +31,9 @@ def as_typed(message: object) -> str:
 
     Control characters are escaped: messages may quote what servers and files from elsewhere said.
     """
-    lines = "\n".join(map(printable, str(message).split("\n")))
-    return _COMMAND.sub(f"{os.environ.get(SHOWN) or program()} ", lines)
+    return commands_as_typed("\n".join(map(printable, str(message).split("\n"))))
+
+
+def commands_as_typed(text: str) -> str:
+    """Returns a text of ours with its commands as this user runs them."""
+    return _COMMAND.sub(f"{os.environ.get(SHOWN) or program()} ", text)

@@ -20,6 +20,8 @@ from webcrawl.config.program import DEFAULT_SETTINGS
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the console script `webcrawl`; returns its exit status."""
     words = sys.argv[1:] if words is None else list(words)
+    if words == ["version"]:
+        words = ["--version"]  # that of Scrapy prints Scrapy's
     if words[:1] in (["new"], ["--version"]):
         from webcrawl.new import main as create_project
 

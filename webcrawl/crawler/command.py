@@ -169,6 +169,13 @@ def option(names: str, description: str | None = None, **properties: Any) -> Com
     return lambda parser: parser.add_argument(*names.split(), help=description, **properties)
 
 
+def port_number(text: str) -> int:
+    """Returns the port in an argument; raises ArgumentTypeError. Sockets take 99999 too, and listen elsewhere."""
+    if text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+
+
 def flag(name: str, description: str) -> CommandOption:
     """An option without a value."""
     return option(name, description, action="store_true")

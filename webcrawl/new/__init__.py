@@ -23,7 +23,7 @@ _SUFFIX = ".tmpl"
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the console script `webcrawl`; returns its exit status."""
     parser = ArgumentParser("webcrawl", description="A polite, durable web crawler on Scrapy.")
-    parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument("--version", action="version", version=f"webcrawl {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="new")
     new = commands.add_parser("new", help="create a project in a new or empty folder")
     new.add_argument("folder", type=Path)

@@ -117,6 +117,11 @@ class OpenedCrawl:
         connection = self.connection
         if not await connection.adopt_layout():
             crawls = await connection.crawls()
+            if len(crawls) > 1 and not read(self.settings, "CRAWL_ID"):
+                raise StoreError(
+                    f"{connection.server} has several crawls: choose with --crawl; "
+                    f"existing crawls: {', '.join(crawls[:_MOST_NAMED])}"
+                )
             others = f"; existing crawls: {', '.join(crawls[:_MOST_NAMED])}" if crawls else ""
             raise StoreError(f"there is no crawl {connection.keys.crawl!r} in {connection.server}{others}")
 

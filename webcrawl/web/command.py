@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from scrapy.exceptions import UsageError
 
-from webcrawl.crawler.command import CommandOption, OpenedCrawlCommand, option
+from webcrawl.crawler.command import CommandOption, OpenedCrawlCommand, option, port_number
 from webcrawl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def server_options(name: str, port: int, acts: str, *own: CommandOption) -> tupl
         option(
             "--bind", "address to listen at, by default 127.0.0.1", default="127.0.0.1", metavar="ADDRESS"
         ),
-        option("--port", f"by default {port}; 0 takes a free one", type=int, default=port),
+        option("--port", f"by default {port}; 0 takes a free one", type=port_number, default=port),
         option(
             "--tokens",
             f'who may {acts}, as lines "operator TOKEN" and "reader TOKEN"; needed with another --bind',

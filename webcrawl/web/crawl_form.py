@@ -22,6 +22,22 @@ _DAILY = "0 6 * * *"
 _TEXTS = ("timezone", "overlap", "missed")
 """The fields that are entries of a job of the same name."""
 FIELDS = ("seeds", "spider", "scope", "crawl", "name", "cron", *_TEXTS, "keep", "job", "version", *ALLOWED)
+LABELS: Mapping[str, str] = {
+    "seeds": "URLs to start from",
+    "spider": "Spider",
+    "scope": "Follow links",
+    "crawl": "Name of the crawl",
+    "cron": "Schedule",
+    "timezone": "Time zone",
+    "name": "Name of the job",
+    "overlap": "If the one before still runs",
+    "missed": "If no scheduler ran when it was due",
+    "keep": "Keep the last",
+    "job": "Job",
+    "version": "Version",
+    **{name: field.label for name, field in ALLOWED.items()},
+}
+"""Field -> what the page calls it."""
 _RIGHT = {"name": "job", "cron": _DAILY, "spider": SPIDER}
 """Entries with which each other entry can be read alone."""
 _MOST_SEEDS = 1000

@@ -21,6 +21,9 @@ from webcrawl.web.overview import Overview
 _LEAST_SHARE = 0.05
 _MOST_SLOW = 3
 
+_LIMITS = {"max_pages": "--max-pages (CRAWL_MAX_PAGES)", "max_bytes": "CRAWL_MAX_BYTES"}
+"""Why a crawl stopped -> the limit at which it would stop again at once."""
+
 CAUSES = {
     "politeness": "the turns of hosts: one request at a time, with a delay between",
     "network": "answers of hosts, or a free connection",
@@ -49,10 +52,14 @@ class CrawlOutlook:
 
 @dataclass(frozen=True, slots=True)
 class CrawlEnd:
-    """How a crawl without workers ended, and when: seconds since 1970, of a killed run its last sample, if any."""
+    """How a crawl without workers ended, and when: seconds since 1970, of a killed run its last sample, if any.
+
+    `next_step`: what continues it; empty if nothing is left.
+    """
 
     how: str
     ended: float | None
+    next_step: str
 
 
 async def outlook(crawl: Crawl, frontier: Frontier, current: Overview) -> CrawlOutlook:
@@ -108,7 +115,15 @@ async def crawl_end(crawl: Crawl, current: Overview) -> CrawlEnd | None:
     if ended is not None and run is not None and ended < run.began:
         reason = ended = None  # of the run before
     left = current.figures.queued + current.figures.leased
-    return CrawlEnd(how_it_ended(reason, left), ended or (samples[-1].time if samples else None))
+    when = ended or (samples[-1].time if samples else None)
+    return CrawlEnd(how_it_ended(reason, left), when, next_step(reason) if left else "")
+
+
+def next_step(reason: str | None) -> str:
+    """Returns what continues a crawl with URLs that are left."""
+    if limit := _LIMITS.get(reason or ""):
+        return f"The same command with a higher {limit} continues it."
+    return "The same command continues it."
 
 
 def how_it_ended(reason: str | None, left: int) -> str:

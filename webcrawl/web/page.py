@@ -229,7 +229,10 @@ async def _answer(page: DashboardPage, site: Site, handler: Handler, request: Re
         again = view.own_address if request.method == "GET" else from_page(view.form.get("next", "/"))
         return view.render("error.html", 503, title="The engine is away", reason=reason, again=again)
     except CrawlError as error:
-        return view.render("error.html", 400, title="That did not work", reason=str(error))
+        # the form of a page is there without the wrong words, too
+        path, _, query = view.own_address.partition("?")
+        back = from_page(view.form.get("next", "/")) if request.method == "POST" else path if query else ""
+        return view.render("error.html", 400, title="That did not work", reason=str(error), back=back)
 
 
 def _for_operators(view: View) -> Response:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
 from markupsafe import Markup
 
-from webcrawl.config.program import program
+from webcrawl.config.program import commands_as_typed, program
+from webcrawl.crawler.report.summary_text import iteration_reason
 from webcrawl.crawler.report.waiting import duration
 from webcrawl.documents.values import counted, size, without_class
 from webcrawl.errors import undirected
@@ -38,6 +40,7 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
             finalize=_shown,
+            extensions=[_TypedCommands],
         )
         self._environment.filters |= {
             "without_class": without_class,
@@ -52,12 +55,20 @@ class Templates:
             "host_path": host_path,
             "labelled": labelled,
             "shell": shlex.quote,
+            "ending": iteration_reason,
         }
         self._environment.globals |= {"static": static, "notice_of": notice_of, "program": program}
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Returns HTML made from a template."""
         return self._environment.get_template(template).render(values)
+
+
+class _TypedCommands(Extension):
+    """Reads templates, which name commands as those of Scrapy's program, with the commands that this user types."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return commands_as_typed(source)
 
 
 def _shown(value: Any) -> Any:
@@ -80,7 +91,9 @@ def number(value: float | None) -> str:
 
 
 def took(seconds: float) -> str:
-    """Returns a measured duration, such as "12 ms", "2.5 s" or "3 min 50 s"."""
+    """Returns a measured duration, such as "<1 ms", "12 ms", "2.5 s" or "3 min 50 s"."""
+    if 0 < seconds < 0.0005:
+        return "<1 ms"
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
@@ -96,7 +109,9 @@ def bound(seconds: float) -> str:
 def until(seconds: float) -> Markup:
     """Returns a future time as "in 14 min", with the time of day in UTC if it is at least a minute away."""
     when = datetime.fromtimestamp(time.time() + seconds, UTC)
-    text = f"in {_passed(seconds)}" if seconds >= 120 else f"in {max(1.0, seconds):.0f} s"
+    text = f"in {_passed(seconds)}" if seconds >= 120 else f"in {seconds:.0f} s"
+    if seconds < 1:
+        text = "within a second"
     clock = f", {when:%H:%M:%S} UTC" if seconds >= 60 else ""
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         when.isoformat(timespec="seconds"), when.strftime("%Y-%m-%d %H:%M:%S UTC"), text + clock

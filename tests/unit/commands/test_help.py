@@ -12,6 +12,7 @@ from scrapy.settings import Settings
 
 import webcrawl.commands
 from tests.cases import cases
+from webcrawl.crawler.command import port_number
 from webcrawl.documents.values import counted, without_class
 
 NAMES = [module.name for module in pkgutil.iter_modules(webcrawl.commands.__path__)]
@@ -59,3 +60,10 @@ def test_counted_agrees_with_its_number(number: int, noun: tuple[str, ...], text
 )
 def test_reasons_for_people_have_no_class_but_those_of_programming_errors(reason: str, text: str) -> None:
     assert without_class(reason) == text
+
+
+def test_a_port_is_a_number_that_sockets_keep() -> None:
+    assert [port_number(text) for text in ("0", "8780", "65535")] == [0, 8780, 65535]
+    for text in ("65536", "99999", "-1", "x", "", "1e3", "\u0663", "0" * 9):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a port: give a number from 0 to 65535"):
+            port_number(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cases import cases
 from webcrawl.frontier.workers import WorkerOutlook
-from webcrawl.web.outlook import how_it_ended, together
+from webcrawl.web.outlook import how_it_ended, next_step, together
 
 
 def test_shares_are_means_of_the_workers_that_know_some() -> None:
@@ -52,3 +52,16 @@ def test_a_crawl_ends_with_its_last_worker() -> None:
 )
 def test_the_end_of_a_crawl_in_words(reason: str | None, left: int, how: str) -> None:
     assert how_it_ended(reason, left) == how
+
+
+@cases(
+    ("reason", "step"),
+    [
+        ("stopped", "The same command continues it."),
+        (None, "The same command continues it."),
+        ("max_pages", "The same command with a higher --max-pages (CRAWL_MAX_PAGES) continues it."),
+        ("max_bytes", "The same command with a higher CRAWL_MAX_BYTES continues it."),
+    ],
+)
+def test_a_crawl_at_its_limit_goes_on_with_a_higher_one(reason: str | None, step: str) -> None:
+    assert next_step(reason) == step

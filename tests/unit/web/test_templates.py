@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from markupsafe import Markup
 
 from tests.cases import cases
-from webcrawl.web.templates import Templates, ago, labelled, number, took, until
+from webcrawl.config.program import SHOWN
+from webcrawl.web.templates import FOLDER, Templates, ago, labelled, number, took, until
 
 
 @cases(
     ("seconds", "text"),
     [
         (0.0, "0 ms"),
+        (0.0003, "<1 ms"),
         (0.0123, "12 ms"),
         (0.9994, "999 ms"),
         (0.9999, "1.0 s"),
@@ -25,7 +28,16 @@ def test_a_measured_duration(seconds: float, text: str) -> None:
     assert took(seconds) == text
 
 
-@cases(("seconds", "text"), [(0.2, "in 1 s<"), (2.4, "in 2 s<"), (61.0, "in 61 s, "), (900.0, "in 15 min, ")])
+@cases(
+    ("seconds", "text"),
+    [
+        (0.2, "within a second<"),
+        (1.2, "in 1 s<"),
+        (2.4, "in 2 s<"),
+        (61.0, "in 61 s, "),
+        (900.0, "in 15 min, "),
+    ],
+)
 def test_a_time_to_come(seconds: float, text: str) -> None:
     html = until(seconds)
     assert f">{text}" in html and (" UTC</time>" in html) == (seconds >= 60)
@@ -53,6 +65,15 @@ def test_cells_have_the_names_of_their_columns() -> None:
         '<td data-label="Pages &amp; more" class="number">1</td></tr>'
     )
     assert labels == Markup(head + named + named)
+
+
+def test_templates_name_commands_as_this_user_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SHOWN, "typed")
+    environment = Templates()._environment
+    sources = {name: (FOLDER / "templates" / name).read_text() for name in environment.list_templates()}
+    assert any("scrapy jobs run" in source for source in sources.values())
+    for name, source in sources.items():
+        assert "scrapy " not in environment.preprocess(source), name
 
 
 def test_marks_of_direction_are_shown() -> None:

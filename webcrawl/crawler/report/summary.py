@@ -74,18 +74,23 @@ class Summary(SessionComponent):
             received = self._crawler.stats.get_value("response_received_count")
             idle = self._session.joined.finished and not received
             name = name_among_several(self._session.connection.keys.crawl)
-            shown = summary_text(now, reason, self._locations(now), idle=idle, lost=self._lost(), crawl=name)
+            where = await self._locations(now)
+            shown = summary_text(now, reason, where, idle=idle, lost=self._lost(), crawl=name)
             print(as_typed("\n".join([shown, *why])), file=sys.stderr, flush=True)
         elif why:
             logger.error("%s", as_typed("\n".join(why)))
 
-    def _locations(self, now: CrawlFigures) -> str:
+    async def _locations(self, now: CrawlFigures) -> str:
         """Returns where the results are, and in a project the commands for them."""
+        connection = self._session.connection
         stores, settings = self._session.stores, self._crawler.settings
         own = getattr(self._crawler.spider, "own_results", None)
         where = result_locations(stores, now) + (f"; {own}" if own else "")
         lines = [where, *feed_lines(now.feeds, self._feeds.failed)]
-        return "\n".join([*lines, *(result_commands(stores, now, settings) if inside_project() else ())])
+        if inside_project():
+            crawl = connection.keys.crawl if len(await connection.crawls()) > 1 else ""
+            lines += result_commands(stores, now, settings, crawl)
+        return "\n".join(lines)
 
     async def _explain(self, now: CrawlFigures, reason: str) -> list[str]:
         """Returns lines that say why no page was fetched; sets the exit status if that is an error."""

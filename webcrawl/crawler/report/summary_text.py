@@ -31,6 +31,14 @@ REASONS = {
     "closespider_timeout": "stopped after its time (--for or CLOSESPIDER_TIMEOUT)",
 }
 
+
+def iteration_reason(reason: str | None, state: str) -> str:
+    """Returns why an iteration of a job ended, in words; "" if its `state` says it."""
+    if reason is None or reason == state.lower():
+        return ""
+    return REASONS.get(reason, reason)
+
+
 NOT_NOW = "finished: what is left cannot be fetched now"
 """Says how a crawl finished whose queued URLs are of hosts that are blocked or at their limit."""
 
@@ -244,6 +252,8 @@ def _how_to_continue(now: CrawlFigures, left: int, reason: str, job: str) -> lis
         return _how_to_run_again(reason, job)
     if reason == "max_pages":
         return ["Run the same command with a higher --max-pages (CRAWL_MAX_PAGES) to continue."]
+    if reason == "max_bytes":
+        return ["Run the same command with a higher CRAWL_MAX_BYTES to continue."]
     return ["Run the same command to continue."]
 
 
@@ -311,14 +321,17 @@ class ResultCommand(NamedTuple):
         return not self.extra or is_installed(self.extra)
 
 
-def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettings) -> list[str]:
+def result_commands(
+    stores: StoreConfig, now: CrawlFigures, settings: BaseSettings, crawl: str = ""
+) -> list[str]:
     """Returns lines with the commands for the stored results; no line if the crawl has stored no rows.
 
-    Commands whose libraries are not installed follow the others, with the command that installs these.
+    `crawl`: its name, if the engine has other crawls too, so that commands must name this one. Commands whose
+    libraries are not installed follow the others, with the command that installs these.
     """
     if not now.stored:
         return []
-    commands = _commands(stores, now)
+    commands = _commands(stores, now, f" --crawl {crawl}" if crawl else "")
     rows = [(command.command, command.what) for command in commands if command.works]
     width = max(len(command) for command, _ in rows)
     lines = [f"{command:<{width}}  {what}" for command, what in rows]
@@ -331,18 +344,18 @@ def result_commands(stores: StoreConfig, now: CrawlFigures, settings: BaseSettin
     return shown
 
 
-def _commands(stores: StoreConfig, now: CrawlFigures) -> list[ResultCommand]:
-    """Returns the commands that show something of this crawl."""
+def _commands(stores: StoreConfig, now: CrawlFigures, of_crawl: str) -> list[ResultCommand]:
+    """Returns the commands that show something of this crawl. `of_crawl`: the option of those that read the engine."""
     form = "Parquet" if is_installed("parquet") else "JSON Lines"
     commands = [
         ResultCommand("scrapy page URL", "a page as Markdown; --row: what is stored about it"),
         ResultCommand("scrapy pages", "all rows; --duplicates any: copies and near-duplicates"),
-        ResultCommand("scrapy status", "what is queued, and which hosts are over their budgets"),
+        ResultCommand(f"scrapy status{of_crawl}", "what is queued, and which hosts are over their budgets"),
         ResultCommand("scrapy export -o FOLDER", f"all rows as {form}"),
         ResultCommand("scrapy dashboard", "the crawl in a browser", "dashboard"),
     ]
     if now.dead_letters:
-        commands.insert(3, ResultCommand("scrapy stuck", "what was given up, and why"))
+        commands.insert(3, ResultCommand(f"scrapy stuck{of_crawl}", "what was given up, and why"))
     if now.archived:
         commands.append(
             ResultCommand("scrapy search WORDS", "pages with these words in their text", "search")

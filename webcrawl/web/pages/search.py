@@ -90,7 +90,7 @@ async def parts(view: View) -> Mapping[str, str]:
 async def index(view: View) -> Response:
     """Makes the index, or brings it up to date, by `scrapy search --update`."""
     view.making.start(_task(view), ["search", "--update"], view.opened.settings)  # type: ignore[arg-type]
-    return view.done("The index is being made. This page shows when it is done.", view.address("search"))
+    return view.done("The index is being made. This page shows when it is done.")
 
 
 def _task(view: View) -> CommandTask:

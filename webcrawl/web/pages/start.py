@@ -13,7 +13,7 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import NoSuchPage, StoreError
 from webcrawl.jobs.definition import Definition
 from webcrawl.jobs.records import Job, JobState
-from webcrawl.web.crawl_form import CrawlForm
+from webcrawl.web.crawl_form import LABELS, CrawlForm
 from webcrawl.web.crawl_settings import LIMITS, MORE
 from webcrawl.web.job_store import job_store, metadata_uri
 from webcrawl.web.page import DashboardPage, View
@@ -103,6 +103,7 @@ async def _form(view: View, form: CrawlForm, status: int = 200) -> Response:
         more=MORE,
         defaults=defaults,
         problems=form.problems,
+        labels=LABELS,
     )
 
 

@@ -167,5 +167,11 @@ def _chain(opened: OpenedCrawl, metadata: Metadata, row: Row) -> list[str]:
 
 def _engine_facts(state: URLState) -> dict[str, Any]:
     """Returns the facts of a URL in the engine, by name."""
-    names = ("level", "depth", "attempts", "worker", "reason")
-    return {name: value for name in names if (value := getattr(state, name)) not in (None, "")}
+    facts = {
+        "level": state.level,
+        "depth": state.depth,
+        "attempts that failed before": state.attempts,
+        "worker": state.worker,
+        "reason": state.reason,
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "")}

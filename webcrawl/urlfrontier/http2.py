@@ -26,7 +26,7 @@ from h2.events import (
     StreamReset,
     WindowUpdated,
 )
-from h2.exceptions import ProtocolError
+from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
 from hyperframe.frame import Frame, GoAwayFrame
 
@@ -171,7 +171,7 @@ class HttpConnection(asyncio.Protocol):
         except ProtocolError as error:
             logger.info("A client broke the protocol: %s", brief(error))
             self._flush()  # h2 has said why
-            self._transport.close()
+            self.close()
             return
         for event in events:
             self._take(event)
@@ -215,13 +215,14 @@ class HttpConnection(asyncio.Protocol):
     def send(self, stream: HttpStream) -> None:
         """Sends of what waits as much as the client has room for."""
         waiting = stream.waiting
-        while waiting and stream.number in self.streams:
-            room = self._http.local_flow_control_window(stream.number)
-            size = min(len(waiting), room, self._http.max_outbound_frame_size)
-            if size <= 0:
-                break
-            self._http.send_data(stream.number, bytes(waiting[:size]))
-            del waiting[:size]
+        with suppress(StreamClosedError):  # the client has reset it, and that event has not been taken yet
+            while waiting and stream.number in self.streams:
+                room = self._http.local_flow_control_window(stream.number)
+                size = min(len(waiting), room, self._http.max_outbound_frame_size)
+                if size <= 0:
+                    break
+                self._http.send_data(stream.number, bytes(waiting[:size]))
+                del waiting[:size]
         self._flush()
         stream.note_written()
 
@@ -268,7 +269,8 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self, event: RequestReceived) -> None:
         number = event.stream_id
         if self._closing:
-            self._http.reset_stream(number, ErrorCodes.REFUSED_STREAM)
+            with suppress(StreamClosedError):  # the client may have reset it meanwhile
+                self._http.reset_stream(number, ErrorCodes.REFUSED_STREAM)
             return
         stream = self.streams[number] = HttpStream(self, number, event.headers)
         stream.task = asyncio.create_task(self._run(stream))

@@ -300,7 +300,7 @@ async def test_a_kill_loses_no_text(
         SealedIndex(engine_at(redis_url), Keys("killed", 1), tmp_path),
         output.decode().splitlines(),
     )
-    assert len(lines) >= 80
+    assert len(lines) >= 40
     for _ in range(2):
         for number, line in enumerate(lines):
             simhash, url = line.split()

@@ -22,9 +22,10 @@ from webcrawl.stores.group_commit import PAUSE, GroupCommit
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.run_list import SealedDuplicates  # NumPy is slow to import
 
-_ID = 6
+URL_ID = 6
+"""Bytes of the id of a URL."""
 _SIMHASH = 8
-_ENTRY = Struct(f">Q{_ID}s")
+_ENTRY = Struct(f">Q{URL_ID}s")
 ENTRY = _ENTRY.size
 """The bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
 MOST_TEXTS = 4_096
@@ -237,4 +238,4 @@ def _entry_offset(texts: bytes, entry: bytes) -> int:
 
 def url_id(url: str) -> bytes:
     """Returns 48 bits of the hash of a URL. Among 10 million URLs, two collide with probability 1/6: one is lost."""
-    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:_ID]
+    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:URL_ID]

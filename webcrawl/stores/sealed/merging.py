@@ -15,7 +15,7 @@ from webcrawl.stores.sealed.tables import Numbers
 
 T = TypeVar("T")
 
-_LINES_AT_ONCE = 1 << 17
+_LINES_AT_ONCE = 1 << 15
 
 
 def merge_runs(

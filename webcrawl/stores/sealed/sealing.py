@@ -14,10 +14,13 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from array import array
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import xxhash
 
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.engine.backoff import ended
@@ -27,16 +30,13 @@ from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
-from webcrawl.stores.group_commit import batched
+from webcrawl.stores.duplicate_index import URL_ID
 from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
 
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.runs import SealedRun
 
 logger = logging.getLogger(__name__)
-
-Entries = dict[str, dict[bytes, bytes]]
-"""The fields and values of buckets of the engine."""
 
 KEPT_SECONDS = 7 * 86_400.0
 """Seconds for which a merged run is kept, because a checkpoint may refer to it."""
@@ -45,15 +45,26 @@ LARGE = 100_000_000
 GROWTH = 8
 """A run is merged with the newer ones when together they have more than an eighth of its entries."""
 _ATTEMPTS = 20
-_ENTRIES_OF_A_RUN = 250_000
-_BUCKETS_AT_ONCE = 512
+_ENTRIES_OF_A_RUN = 100_000
+_NOTED_ENTRIES = 2_000_000
+"""The entries whose hashes are kept at once, about 12 bytes each."""
+_BUCKETS_AT_ONCE = 256
+_URL_DIGEST = 8
+"""Bytes of the hash of a URL, which begins with its id."""
 _SAMPLE = 256
 _SETTLED_SECONDS = 30.0
 """A page that was unsettled to be a copy has left the index after this time."""
 _GRACE_SECONDS = 3 * READ_SECONDS
-_CALLS_AT_ONCE = 500
 _LOCK_SECONDS = 60.0
 _POLL_SECONDS = 30.0
+
+
+class _Group(NamedTuple):
+    """Buckets of the engine: their keys, the hashes of their entries, and those of the URLs of their texts."""
+
+    keys: Sequence[str]
+    entries: array[int]
+    urls: bytes
 
 
 class Sealer:
@@ -147,57 +158,73 @@ class Sealer:
         return int(sum(sizes) * self._buckets / _SAMPLE)
 
     async def seal(self) -> int:
-        """Moves all settled entries of the engine to runs; returns how many."""
+        """Moves all settled entries of the engine to runs; returns how many.
+
+        Reads the engine three times, in groups of buckets: keeping a million entries meanwhile would take 300 MB.
+        """
         sealed = 0
-        unsettled: Entries = {}
+        groups: list[_Group] = []
         for start in range(0, self._buckets, _BUCKETS_AT_ONCE):
             stop = min(start + _BUCKETS_AT_ONCE, self._buckets)
             keys = [self._bucket(number) for number in range(start, stop)]
-            for key, bucket in zip(keys, await self._engine.hashes(keys), strict=True):
-                if bucket:
-                    unsettled[key] = bucket
-            if unsettled and (
-                stop == self._buckets or sum(map(len, unsettled.values())) >= _ENTRIES_OF_A_RUN
-            ):
-                sealed += await self._seal(unsettled)
-                unsettled = {}
+            buckets = await self._engine.hashes(keys)
+            if any(buckets):
+                groups.append(_group(keys, buckets))
+            if groups and (stop == self._buckets or _entries(groups) >= _NOTED_ENTRIES):
+                sealed += await self._seal(groups)
+                groups = []
         return sealed
 
-    async def _seal(self, unsettled: Entries) -> int:
-        """Moves the entries that are still the same after a moment to a run; returns how many."""
+    async def _seal(self, groups: Sequence[_Group]) -> int:
+        """Moves the entries that are still the same after a moment to runs; returns how many."""
         from webcrawl.stores.sealed.runs import payload_line
 
         await asyncio.sleep(self._settled_seconds)
-        again = await self._engine.hashes(list(unsettled))
-        settled = {
-            key: {
-                name: value
-                for name, value in before.items()
-                # the first page of a payload is in doubt until it is stored
-                if after.get(name) == value and not (":sum:" in key and value.startswith(b"?"))
-            }
-            for (key, before), after in zip(unsettled.items(), again, strict=True)
-        }
-        texts = [text for key, bucket in settled.items() if ":text:" in key for text in bucket.values()]
-        payloads = [
-            payload_line(digest, first)
-            for key, bucket in settled.items()
-            if ":sum:" in key
-            for digest, first in bucket.items()
-        ]
-        outdated = await self._engine.client.smembers(self._sealed.outdated)
-        if not texts and not payloads:
-            return 0
-        await self._add_run(texts, payloads, [int.from_bytes(member, "big") for member in outdated])
-        if outdated:
-            await self._engine.change(self._sealed.outdated, "SREM", *outdated)
-        await asyncio.sleep(self._grace_seconds)
-        await self._drop(settled)
-        return len(texts) + len(payloads)
+        sealed: list[_Group] = []
+        settled: list[_Group] = []
+        texts: list[bytes] = []
+        payloads: list[bytes] = []
+        failed: StoreError | None = None
+        for number, group in enumerate(groups, 1):
+            noted = set(group.entries)
+            buckets = [
+                {
+                    name: value
+                    for name, value in bucket.items()
+                    # the first page of a payload is in doubt until it is stored
+                    if _entry_hash(name, value) in noted and not (":sum:" in key and value.startswith(b"?"))
+                }
+                for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True)
+            ]
+            settled.append(_group(group.keys, buckets))
+            for key, bucket in zip(group.keys, buckets, strict=True):
+                if ":text:" in key:
+                    texts += bucket.values()
+                else:
+                    payloads += [payload_line(digest, first) for digest, first in bucket.items()]
+            if number < len(groups) and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
+                continue
+            try:
+                await self._add_run(texts, payloads)
+            except StoreError as error:
+                failed = error  # what is in runs by now leaves the engine, and is not sealed again
+                break
+            sealed, settled, texts, payloads = [*sealed, *settled], [], [], []
+        if count := _entries(sealed):
+            await asyncio.sleep(self._grace_seconds)
+            for group in sealed:
+                await self._drop(group)
+        if failed:
+            raise failed
+        return count
 
-    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes], ended: Sequence[int]) -> None:
+    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes]) -> None:
         from webcrawl.stores.sealed.runs import write_settled
 
+        if not texts and not payloads:
+            return
+        outdated = await self._engine.client.smembers(self._sealed.outdated)
+        ended = [int.from_bytes(member, "big") for member in outdated]
         listed, _ = await self._sealed.listed()
         runs = await self._sealed.open([name for name, _, _ in listed.runs])
 
@@ -205,6 +232,8 @@ class Sealer:
             write_settled(folder, texts, payloads, ended, runs)
 
         await self._store(write, (len(texts), len(payloads)), replaced=[])
+        if outdated:
+            await self._engine.change(self._sealed.outdated, "SREM", *outdated)
 
     async def merge(self, *, large: bool = False) -> None:
         """Merges small runs, or large ones, until each is much larger than all newer ones."""
@@ -271,33 +300,46 @@ class Sealer:
         listed.unused = [(name, since) for name, since in listed.unused if name not in late]
         await self._sealed.replace(before, listed)
 
-    async def _drop(self, settled: Entries) -> None:
+    async def _drop(self, group: _Group) -> None:
         """Removes sealed entries from the engine. Texts that were removed meanwhile are outdated."""
+        sealed = set(group.entries)
+        present: set[bytes] = set()
+        entries: dict[str, dict[bytes, bytes]] = {}
+        for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True):
+            entries[key] = {
+                name: value for name, value in bucket.items() if _entry_hash(name, value) in sealed
+            }
+            if ":text:" in key:
+                present.update(bucket)
         calls = [
             script_call("drop_sealed", [key], entry={"field": list(bucket), "value": list(bucket.values())})
-            for key, bucket in settled.items()
+            for key, bucket in entries.items()
+            if bucket
         ]
         changed: set[bytes] = set()
-        for some in batched(calls, _CALLS_AT_ONCE):
-            for call, kept in zip(some, await self._engine.run_all(some), strict=True):
-                if ":text:" in call.keys[0]:
-                    changed.update(kept)
-        texts = {
-            name: text for key, bucket in settled.items() if ":text:" in key for name, text in bucket.items()
-        }
-        await self._end(texts, changed)
-        await self._unindex([text[:8] + name for name, text in texts.items() if name not in changed])
-
-    async def _end(self, texts: dict[bytes, bytes], changed: set[bytes]) -> None:
-        if not changed:
-            return
-        names = sorted(changed)
-        notes = await asyncio.gather(
-            *(self._engine.client.hget(self._keys.text(name), name) for name in names)
-        )
-        ended = [texts[name][8:] for name, note in zip(names, notes, strict=True) if note is None]
+        for call, kept in zip(calls, await self._engine.run_all(calls), strict=True):
+            if ":text:" in call.keys[0]:
+                changed.update(kept)
+        removed = changed - await self._present(changed)
+        urls = (group.urls[start : start + _URL_DIGEST] for start in range(0, len(group.urls), _URL_DIGEST))
+        ended = [url for url in urls if url[:URL_ID] not in present or url[:URL_ID] in removed]
         if ended:
-            await self._engine.change(self._sealed.outdated, "SADD", *map(url_digest, ended))
+            await self._engine.change(self._sealed.outdated, "SADD", *ended)
+        await self._unindex(
+            [
+                text[:8] + name
+                for key, bucket in entries.items()
+                if ":text:" in key
+                for name, text in bucket.items()
+                if name not in changed
+            ]
+        )
+
+    async def _present(self, names: Collection[bytes]) -> set[bytes]:
+        """Returns the ids of URLs that have a text in the engine."""
+        client = self._engine.client
+        texts = await asyncio.gather(*(client.hget(self._keys.text(name), name) for name in names))
+        return {name for name, text in zip(names, texts, strict=True) if text is not None}
 
     async def _unindex(self, texts: Sequence[bytes]) -> None:
         by_block: dict[str, list[bytes]] = {}
@@ -308,8 +350,21 @@ class Sealer:
             script_call("unindex_sealed", [key], size=len(some[0]), texts=some)
             for key, some in by_block.items()
         ]
-        for batch in batched(calls, _CALLS_AT_ONCE):
-            await self._engine.run_all(batch)
+        await self._engine.run_all(calls)
+
+
+def _entry_hash(name: bytes, value: bytes) -> int:
+    return xxhash.xxh3_64_intdigest(name + value)
+
+
+def _group(keys: Sequence[str], buckets: Sequence[dict[bytes, bytes]]) -> _Group:
+    entries = array("Q", (_entry_hash(*entry) for bucket in buckets for entry in bucket.items()))
+    texts = (bucket.values() for key, bucket in zip(keys, buckets, strict=True) if ":text:" in key)
+    return _Group(keys, entries, b"".join(url_digest(text[8:]) for some in texts for text in some))
+
+
+def _entries(groups: Iterable[_Group]) -> int:
+    return sum(len(group.entries) for group in groups)
 
 
 def _chosen(listed: RunList, *, large: bool) -> Sequence[ListedRun]:

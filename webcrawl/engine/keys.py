@@ -273,6 +273,8 @@ _OF_A_JOB = re.compile(r"(.+)-\d{8}T\d{6}Z")
 """A CRAWL_ID that webcrawl.jobs.store.crawl_id made: the name of the job and the time at which the crawl was due."""
 SUM_BUCKETS = 4096
 """The buckets of payloads, and those of texts, of each shard."""
+URL_ID_BYTES = 6
+"""The bytes of the id of a URL in the index of duplicates."""
 _RECORDS = {"name": "name", "origin": "host"}
 """Unit -> the part of keys that marks politeness records."""
 _HOST_NUMBERS = 2**16

@@ -13,7 +13,7 @@ import xxhash
 
 from webcrawl.documents.simhash_blocks import BITS, blocks, distance as bits_between
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import URL_ID_BYTES, Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import EngineFull
@@ -22,10 +22,8 @@ from webcrawl.stores.group_commit import PAUSE, GroupCommit
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.run_list import SealedDuplicates  # NumPy is slow to import
 
-URL_ID = 6
-"""Bytes of the id of a URL."""
 _SIMHASH = 8
-_ENTRY = Struct(f">Q{URL_ID}s")
+_ENTRY = Struct(f">Q{URL_ID_BYTES}s")
 ENTRY = _ENTRY.size
 """The bytes of an entry in a block: the SimHash of a text, and the ID of its URL."""
 MOST_TEXTS = 4_096
@@ -238,4 +236,4 @@ def _entry_offset(texts: bytes, entry: bytes) -> int:
 
 def url_id(url: str) -> bytes:
     """Returns 48 bits of the hash of a URL. Among 10 million URLs, two collide with probability 1/6: one is lost."""
-    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:URL_ID]
+    return xxhash.xxh3_64_digest(url.encode("utf-8", "surrogatepass"))[:URL_ID_BYTES]

@@ -25,12 +25,11 @@ import xxhash
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE, Engine
-from webcrawl.engine.keys import SUM_BUCKETS, Keys
+from webcrawl.engine.keys import SUM_BUCKETS, URL_ID_BYTES, Keys
 from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
-from webcrawl.stores.duplicate_index import URL_ID
 from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class Sealer:
         payloads = self._keys.shards * SUM_BUCKETS
         if number < payloads:
             return self._keys.checksum(number.to_bytes(8, "big"))
-        return self._keys.text((number - payloads).to_bytes(6, "big"))
+        return self._keys.text((number - payloads).to_bytes(URL_ID_BYTES, "big"))
 
     async def entries(self) -> int:
         """Returns about how many texts and payloads the engine has, from a sample of the buckets."""
@@ -322,7 +321,7 @@ class Sealer:
                 changed.update(kept)
         removed = changed - await self._present(changed)
         urls = (group.urls[start : start + _URL_DIGEST] for start in range(0, len(group.urls), _URL_DIGEST))
-        ended = [url for url in urls if url[:URL_ID] not in present or url[:URL_ID] in removed]
+        ended = [url for url in urls if (name := url[:URL_ID_BYTES]) not in present or name in removed]
         if ended:
             await self._engine.change(self._sealed.outdated, "SADD", *ended)
         await self._unindex(

@@ -60,7 +60,7 @@ _OTHERS = ("text_names", "payload_names")
 _FORMAT = 2
 _LINES = 64
 _COMPRESSION = 2
-_CACHED_BLOCKS = 256
+_CACHED_BLOCKS = 32
 _CANDIDATES_AT_ONCE = 1 << 20
 _HASHED_AT_ONCE = 1 << 20
 DIGEST = 12
@@ -276,23 +276,26 @@ class _Names:
             if block in self._kept:
                 self._kept.move_to_end(block)
                 return self._kept[block].split(b"\n")
-        start, stop = (int(self._offsets[block + after]) for after in (0, 1))
-        try:
-            lines = zlib_ng.decompress(self._read(start, stop - start))
-        except zlib_ng.error as error:  # type: ignore[misc]  # its stub has an instance
-            raise StoreError(f"a block of names is damaged: {error}") from error
+        lines = self._unpacked(block)
         with self._lock:
             self._kept[block] = lines
             if len(self._kept) > _CACHED_BLOCKS:
                 self._kept.popitem(last=False)
         return lines.split(b"\n")
 
+    def _unpacked(self, block: int) -> bytes:
+        start, stop = (int(self._offsets[block + after]) for after in (0, 1))
+        try:
+            return zlib_ng.decompress(self._read(start, stop - start))
+        except zlib_ng.error as error:  # type: ignore[misc]  # its stub has an instance
+            raise StoreError(f"a block of names is damaged: {error}") from error
+
     def lines(self, start: int, stop: int) -> list[bytes]:
         """Returns lines from one position to another, without keeping their blocks."""
         lines: list[bytes] = []
         first = start // _LINES
         for block in range(first, -(-stop // _LINES)):
-            lines += self.block(block)
+            lines += self._unpacked(block).split(b"\n")
         return lines[start - first * _LINES : stop - first * _LINES]
 
 

@@ -30,6 +30,7 @@ from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError
+from webcrawl.stores.group_commit import batched
 from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ _ENTRIES_OF_A_RUN = 100_000
 _NOTED_ENTRIES = 2_000_000
 """The entries whose hashes are kept at once, about 12 bytes each."""
 _BUCKETS_AT_ONCE = 256
+_CALLS_AT_ONCE = 500
+_TEXT_BYTES = 8 + URL_ID_BYTES
+_PAUSE_BYTES = 1_000 * _TEXT_BYTES
 _URL_DIGEST = 8
 """Bytes of the hash of a URL, which begins with its id."""
 _SAMPLE = 256
@@ -174,8 +178,8 @@ class Sealer:
                 groups = []
         return sealed
 
-    async def _seal(self, groups: Sequence[_Group]) -> int:
-        """Moves the entries that are still the same after a moment to runs; returns how many."""
+    async def _seal(self, groups: list[_Group]) -> int:
+        """Moves the entries that are still the same after a moment to runs, and empties the list; returns how many."""
         from webcrawl.stores.sealed.runs import payload_line
 
         await asyncio.sleep(self._settled_seconds)
@@ -184,7 +188,9 @@ class Sealer:
         texts: list[bytes] = []
         payloads: list[bytes] = []
         failed: StoreError | None = None
-        for number, group in enumerate(groups, 1):
+        groups.reverse()
+        while groups:
+            group = groups.pop()
             noted = set(group.entries)
             buckets = [
                 {
@@ -201,7 +207,7 @@ class Sealer:
                     texts += bucket.values()
                 else:
                     payloads += [payload_line(digest, first) for digest, first in bucket.items()]
-            if number < len(groups) and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
+            if groups and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
                 continue
             try:
                 await self._add_run(texts, payloads)
@@ -211,8 +217,10 @@ class Sealer:
             sealed, settled, texts, payloads = [*sealed, *settled], [], [], []
         if count := _entries(sealed):
             await asyncio.sleep(self._grace_seconds)
+            dropped = bytearray()
             for group in sealed:
-                await self._drop(group)
+                dropped += await self._drop(group)
+            await self._unindex(bytes(dropped))
         if failed:
             raise failed
         return count
@@ -299,8 +307,11 @@ class Sealer:
         listed.unused = [(name, since) for name, since in listed.unused if name not in late]
         await self._sealed.replace(before, listed)
 
-    async def _drop(self, group: _Group) -> None:
-        """Removes sealed entries from the engine. Texts that were removed meanwhile are outdated."""
+    async def _drop(self, group: _Group) -> bytes:
+        """Removes sealed entries from the engine. Texts that were removed meanwhile are outdated.
+
+        Returns the SimHashes of the texts, each with the id of its URL, as blocks have them.
+        """
         sealed = set(group.entries)
         present: set[bytes] = set()
         entries: dict[str, dict[bytes, bytes]] = {}
@@ -324,14 +335,12 @@ class Sealer:
         ended = [url for url in urls if (name := url[:URL_ID_BYTES]) not in present or name in removed]
         if ended:
             await self._engine.change(self._sealed.outdated, "SADD", *ended)
-        await self._unindex(
-            [
-                text[:8] + name
-                for key, bucket in entries.items()
-                if ":text:" in key
-                for name, text in bucket.items()
-                if name not in changed
-            ]
+        return b"".join(
+            text[:8] + name
+            for key, bucket in entries.items()
+            if ":text:" in key
+            for name, text in bucket.items()
+            if name not in changed
         )
 
     async def _present(self, names: Collection[bytes]) -> set[bytes]:
@@ -340,16 +349,23 @@ class Sealer:
         texts = await asyncio.gather(*(client.hget(self._keys.text(name), name) for name in names))
         return {name for name, text in zip(names, texts, strict=True) if text is not None}
 
-    async def _unindex(self, texts: Sequence[bytes]) -> None:
-        by_block: dict[str, list[bytes]] = {}
-        for text in texts:
-            for block in blocks(int.from_bytes(text[:8], "big"), self._distance):
-                by_block.setdefault(self._keys.like(block), []).append(text)
-        calls = [
-            script_call("unindex_sealed", [key], size=len(some[0]), texts=some)
-            for key, some in by_block.items()
-        ]
-        await self._engine.run_all(calls)
+    async def _unindex(self, texts: bytes) -> None:
+        """Removes texts from the blocks of the engine, which have several of them each."""
+        for number in range(self._distance + 1):
+            by_block: dict[int, list[bytes]] = {}
+            for start in range(0, len(texts), _TEXT_BYTES):
+                text = texts[start : start + _TEXT_BYTES]
+                block = blocks(int.from_bytes(text[:8], "big"), self._distance)[number]
+                by_block.setdefault(block, []).append(text)
+                if not start % _PAUSE_BYTES:
+                    await asyncio.sleep(0)  # pages go on meanwhile
+            for some in batched(by_block.items(), _CALLS_AT_ONCE):
+                await self._engine.run_all(
+                    [
+                        script_call("unindex_sealed", [self._keys.like(block)], size=_TEXT_BYTES, texts=held)
+                        for block, held in some
+                    ]
+                )
 
 
 def _entry_hash(name: bytes, value: bytes) -> int:

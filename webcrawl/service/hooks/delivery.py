@@ -90,9 +90,9 @@ class WebhookDelivery:
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Waits for events, for those of other services a few seconds."""
+        """Waits for events: a few seconds for those of other services, no longer than the first pause."""
         try:
-            async with asyncio.timeout(_LONGEST_WAIT):
+            async with asyncio.timeout(min(_LONGEST_WAIT, self._pauses[0])):
                 await self._news.wait()
         except TimeoutError:
             return

@@ -71,8 +71,10 @@ def methods(service: str, answers: object) -> dict[bytes, RemoteMethod]:
     }
 
 
-_MOST_MESSAGE = 16 << 20
-"""Bytes of a message, also of one that was compressed."""
+_MOST_MESSAGE = 4 << 20
+"""Bytes of a message, also of one that was compressed; gRPC's own default. Parsed, it may take 40 times as many."""
+_MOST_AT_ONCE = 1 << 20
+"""Bytes of messages that are parsed before the method takes them, and one message more."""
 _LONGEST_SECONDS = 86_400 * 365.0
 _TIMEOUT = re.compile(rb"(\d{1,8})([HMSmun])")
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
@@ -101,13 +103,25 @@ class Calls:
             return
         call = _Call(stream)
         try:
+            seconds = _seconds(fields)
+        except CallRefused as error:
+            await call.end(GrpcStatus(error.status), str(error))
+            return
+        try:
             # one timeout for all: the call may also wait for a client that does not read
-            async with asyncio.timeout(_seconds(fields)):
-                await call.run(self._method(fields), _window_bits(fields))
-            status, text = GrpcStatus.OK, ""
+            async with asyncio.timeout(seconds):
+                await self._answer(call, fields)
         except TimeoutError:
-            status, text = GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call is over"
             stream.waiting.clear()
+            if stream.is_writable:
+                await call.end(GrpcStatus.DEADLINE_EXCEEDED, "the deadline of the call is over")
+            else:
+                stream.reset()
+
+    async def _answer(self, call: _Call, fields: Mapping[bytes, bytes]) -> None:
+        status, text = GrpcStatus.OK, ""
+        try:
+            await call.run(self._method(fields), _window_bits(fields))
         except CallRefused as error:
             status, text = GrpcStatus(error.status), str(error)
         except Exception:
@@ -156,7 +170,7 @@ async def _messages(stream: HttpStream, message: Any, window_bits: int) -> Async
     received = bytearray()
     while part := await stream.read():
         received += part
-        messages, start = [], 0
+        messages, start, size = [], 0, 0
         while len(received) - start >= _PREFIX.size:
             is_compressed, length = _PREFIX.unpack_from(received, start)
             if length > _MOST_MESSAGE:
@@ -171,7 +185,11 @@ async def _messages(stream: HttpStream, message: Any, window_bits: int) -> Async
             if is_compressed:
                 serialized = _decompressed(serialized, window_bits)
             messages.append(_parsed(serialized, message))
-            start = end
+            start, size = end, size + len(serialized)
+            if size > _MOST_AT_ONCE:
+                del received[:start]
+                yield messages
+                messages, start, size = [], 0, 0
         del received[:start]
         if messages:
             yield messages
@@ -180,9 +198,14 @@ async def _messages(stream: HttpStream, message: Any, window_bits: int) -> Async
 
 
 async def _only(requests: AsyncIterator[list[Any]]) -> Any:
-    messages = [message async for some in requests for message in some]
+    messages: list[Any] = []
+    async for some in requests:
+        messages += some
+        if len(messages) > 1:
+            break
     if len(messages) != 1:
-        raise CallRefused(GrpcStatus.INTERNAL, f"the method takes one message, but {len(messages)} came")
+        came = "more" if messages else "none"
+        raise CallRefused(GrpcStatus.INTERNAL, f"the method takes one message, but {came} came")
     return messages[0]
 
 

@@ -28,7 +28,7 @@ from h2.events import (
 )
 from h2.exceptions import ProtocolError, StreamClosedError
 from h2.settings import SettingCodes, Settings
-from hyperframe.frame import Frame, GoAwayFrame
+from hyperframe.frame import Frame, GoAwayFrame, SettingsFrame
 
 from webcrawl.errors import brief
 
@@ -41,6 +41,9 @@ _STREAM_WINDOW = 256 << 10
 _CONNECTION_WINDOW = 4 << 20
 """Bytes of all streams of a connection that wait for their readers."""
 _MOST_STREAMS = 1000
+_KNOWN_SETTINGS = frozenset(map(int, SettingCodes))
+_MOST_HEADER_TABLE = 4_096
+"""Bytes of heads that are kept to send them again in short."""
 _MOST_HEADERS = 16 << 10
 """Bytes of the head of a request."""
 _MOST_WRITTEN = 64 << 10
@@ -55,6 +58,14 @@ class _Connection(H2Connection):
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         # h2 would close the connection, but a client that says goodbye still waits for the answers of its streams
         return [], [ConnectionTerminated()]
+
+    def _receive_settings_frame(self, frame: SettingsFrame) -> tuple[list[Frame], list[Event]]:
+        # h2 would keep unknown settings, which are to be ignored (RFC 9113, section 6.5.2), and any size of its table
+        frame.settings = {code: value for code, value in frame.settings.items() if code in _KNOWN_SETTINGS}
+        if SettingCodes.HEADER_TABLE_SIZE in frame.settings:
+            size = frame.settings[SettingCodes.HEADER_TABLE_SIZE]
+            frame.settings[SettingCodes.HEADER_TABLE_SIZE] = min(size, _MOST_HEADER_TABLE)
+        return super()._receive_settings_frame(frame)
 
 
 class HttpStream:
@@ -100,13 +111,20 @@ class HttpStream:
         await self._until(0)
         self._connection.send_headers(self, headers, is_last=True)
 
+    def reset(self) -> None:
+        """Ends the stream without its answer."""
+        self._connection.reset(self)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the client reads what is written to its connection."""
+        return self._connection.writes
+
     def feed(self, body: bytes, size: int) -> None:
+        """Adds bytes that have arrived; `size` counts their padding too."""
         self.unread += size
-        if body:
-            self._chunks.append(body)
-            self._arrived.set()
-        elif not self.is_ended:
-            self._connection.acknowledge(self)
+        self._chunks.append(body)
+        self._arrived.set()
 
     def feed_end(self) -> None:
         self.is_ended = True
@@ -160,6 +178,7 @@ class HttpConnection(asyncio.Protocol):
             },
         )
         self._http.initiate_connection()
+        self._http.decoder.max_header_list_size = _MOST_HEADERS
         self._http.increment_flow_control_window(_CONNECTION_WINDOW - 65_535)
         self._flush()
         self._first = asyncio.get_running_loop().call_later(_FIRST_SECONDS, transport.close)
@@ -174,7 +193,13 @@ class HttpConnection(asyncio.Protocol):
             self.close()
             return
         for event in events:
+            if self._transport.is_closing():
+                return
             self._take(event)
+        if any(isinstance(event, WindowUpdated | RemoteSettingsChanged) for event in events):
+            for stream in list(self.streams.values()):
+                if stream.waiting:
+                    self.send(stream)
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -212,6 +237,13 @@ class HttpConnection(asyncio.Protocol):
                 self._http.reset_stream(stream.number, ErrorCodes.NO_ERROR)
             self._flush()
 
+    def reset(self, stream: HttpStream) -> None:
+        """Ends a stream without an answer."""
+        if stream.number in self.streams:
+            with suppress(ProtocolError):
+                self._http.reset_stream(stream.number, ErrorCodes.CANCEL)
+            self._flush()
+
     def send(self, stream: HttpStream) -> None:
         """Sends of what waits as much as the client has room for."""
         waiting = stream.waiting
@@ -237,6 +269,7 @@ class HttpConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Ends all streams and closes the connection."""
+        self._closing = True
         for stream in list(self.streams.values()):
             self._drop(stream)
         self._transport.close()
@@ -245,14 +278,10 @@ class HttpConnection(asyncio.Protocol):
         if isinstance(event, DataReceived):
             stream = self.streams.get(event.stream_id)
             size = event.flow_controlled_length
-            if stream is not None:
+            if stream is not None and event.data:
                 stream.feed(event.data, size)
             elif size:
                 self._http.acknowledge_received_data(size, event.stream_id)
-        elif isinstance(event, WindowUpdated | RemoteSettingsChanged):
-            for stream in list(self.streams.values()):
-                if stream.waiting:
-                    self.send(stream)
         elif isinstance(event, RequestReceived):
             self._begin(event)
         elif isinstance(event, StreamEnded):
@@ -261,6 +290,7 @@ class HttpConnection(asyncio.Protocol):
         elif isinstance(event, StreamReset):
             if (stream := self.streams.get(event.stream_id)) is not None:
                 self._drop(stream)
+                self._close_if_idle()
             self._count_reset()
         elif isinstance(event, ConnectionTerminated):
             self._closing = True
@@ -287,6 +317,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _drop(self, stream: HttpStream) -> None:
         del self.streams[stream.number]
+        self.acknowledge(stream)  # a task that has not begun will not
         stream.task.cancel()
 
     def _count_reset(self) -> None:

@@ -21,7 +21,8 @@ class Reflection:
 
     async def server_reflection_info(self, requests: AsyncIterator[list[Any]]) -> AsyncGenerator[list[Any]]:
         async for messages in requests:
-            yield [self._answer(message) for message in messages]
+            for message in messages:
+                yield [self._answer(message)]  # an answer may have a hundred times the bytes of its request
 
     def _answer(self, request: Any) -> Any:
         answer = self._response(valid_host=request.host)

@@ -116,6 +116,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "refill",
             "repay",
             "set_part",
+            "set_runs",
             "set_urls",
             "set_waiting",
             "slow",

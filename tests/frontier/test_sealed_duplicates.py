@@ -113,6 +113,63 @@ async def test_sealing_empties_the_engine(both: SealedIndex, valkey: Redis) -> N
     assert not valkey.keys("*:text:*")
 
 
+async def test_a_full_engine_is_emptied(both: SealedIndex, valkey: Redis) -> None:
+    chance = random.Random(3)
+    for number in range(20):
+        assert await both.index.near_text(chance.getrandbits(64), f"u{number}", 3) is None
+    valkey.config_set("maxmemory", "1")
+    try:
+        assert await both.sealer.seal() == 20
+    finally:
+        valkey.config_set("maxmemory", "0")
+    assert not valkey.keys("*:text:*") and not valkey.keys("*:like:*")
+
+
+async def test_a_sealer_that_was_overtaken_ends_no_text(
+    both: SealedIndex, engine_at: Callable[..., Engine], redis_url: str, tmp_path: Path
+) -> None:
+    other = SealedIndex(engine_at(redis_url), Keys("crawl", 2), tmp_path)
+    assert await both.index.near_text(0xFF, "a", 3) is None
+    unindex = both.sealer._unindex
+
+    async def overtaken(texts: bytes) -> None:
+        await other.sealer.seal()
+        await unindex(texts)
+
+    both.sealer._unindex = overtaken  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="another worker has sealed"):
+        await both.sealer.seal()
+    assert await both.index.near_text(0xFE, "copy", 3) == "a"
+
+
+async def test_what_was_interrupted_leaves_nothing_in_the_engine(both: SealedIndex, valkey: Redis) -> None:
+    assert await both.index.near_text(0xFF, "a", 3) is None
+    drop = both.sealer._drop
+
+    async def interrupted(group: object) -> list[bytes]:
+        raise StoreError("interrupted")
+
+    both.sealer._drop = interrupted  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="interrupted"):
+        await both.sealer.seal()
+    both.sealer._drop = drop  # type: ignore[method-assign]
+    assert await both.index.near_text(0xFE, "copy", 3) == "a"
+    assert await both.sealer.seal() == 1
+    assert not valkey.keys("*:text:*") and not valkey.keys("*:like:*")
+    assert await both.index.near_text(0xFE, "copy", 3) == "a"
+
+
+async def test_a_damaged_run_does_not_stop_sealing(both: SealedIndex, valkey: Redis, tmp_path: Path) -> None:
+    assert await both.index.near_text(0xFF, "a", 3) is None
+    await both.sealer.seal()
+    (damaged,) = tmp_path.rglob("superseded")
+    damaged.write_bytes(bytes(8))
+    other = SealedIndex(both.sealed._engine, Keys("crawl", 2), tmp_path)
+    assert await other.index.near_text(0xFF << 32, "b", 3) is None
+    assert await other.sealer.seal() == 1
+    assert not valkey.keys("*:text:*")
+
+
 async def test_a_sealed_first_payload_stays_first(both: SealedIndex) -> None:
     digest, later = b"d" * 20, datetime(2026, 2, 2, tzinfo=UTC)
     assert await both.index.same_payload(digest, "first", NOW) is None

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Replaces the list of the sealed runs of the index of duplicates (webcrawl.stores.sealed), unless it has changed.
 -- KEYS
 --   runs

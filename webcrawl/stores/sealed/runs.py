@@ -171,14 +171,16 @@ def write_settled(
     texts: Sequence[bytes],
     payloads: Sequence[bytes],
     ended: Sequence[int],
-    older: Sequence[SealedRun],
+    older: Sequence[SealedRun] | None,
 ) -> None:
     """Writes the files of a run with entries of the engine: SimHashes (8 bytes) with URLs, and lines of payloads.
 
-    The texts of a URL in `older` runs are outdated if `texts` has the URL, or `ended` has its hash.
+    The texts of a URL in `older` runs are outdated if `texts` has the URL, or `ended` has its hash. `older` is None if
+    some of them cannot be read: they may have any URL.
     """
     urls = [text[8:] for text in texts]
-    again = [url_number(url) for url, has in zip(urls, may_have(older, urls), strict=True) if has]
+    having = [True] * len(urls) if older is None else may_have(older, urls)
+    again = [url_number(url) for url, has in zip(urls, having, strict=True) if has]
     simhashes = np.frombuffer(b"".join(text[:8] for text in texts), ">u8").astype(np.uint64)
     order = np.argsort(simhashes, kind="stable")
     write_run(

@@ -29,7 +29,7 @@ from webcrawl.engine.keys import SUM_BUCKETS, URL_ID_BYTES, Keys
 from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
-from webcrawl.errors import StoreError
+from webcrawl.errors import EngineFull, StoreError
 from webcrawl.stores.group_commit import batched
 from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
 
@@ -185,62 +185,93 @@ class Sealer:
         await asyncio.sleep(self._settled_seconds)
         sealed: list[_Group] = []
         settled: list[_Group] = []
+        runs: list[str] = []
         texts: list[bytes] = []
         payloads: list[bytes] = []
-        failed: StoreError | None = None
+        failed: Exception | None = None
         groups.reverse()
         while groups:
             group = groups.pop()
             noted = set(group.entries)
-            buckets = [
-                {
-                    name: value
-                    for name, value in bucket.items()
-                    # the first page of a payload is in doubt until it is stored
-                    if _entry_hash(name, value) in noted and not (":sum:" in key and value.startswith(b"?"))
-                }
-                for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True)
-            ]
-            settled.append(_group(group.keys, buckets))
-            for key, bucket in zip(group.keys, buckets, strict=True):
-                if ":text:" in key:
-                    texts += bucket.values()
-                else:
-                    payloads += [payload_line(digest, first) for digest, first in bucket.items()]
-            if groups and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
-                continue
             try:
-                await self._add_run(texts, payloads)
-            except StoreError as error:
+                buckets = [
+                    {
+                        name: value
+                        for name, value in bucket.items()
+                        # the first page of a payload is in doubt until it is stored
+                        if _entry_hash(name, value) in noted
+                        and not (":sum:" in key and value.startswith(b"?"))
+                    }
+                    for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True)
+                ]
+                settled.append(_group(group.keys, buckets))
+                for key, bucket in zip(group.keys, buckets, strict=True):
+                    if ":text:" in key:
+                        texts += bucket.values()
+                    else:
+                        payloads += [payload_line(digest, first) for digest, first in bucket.items()]
+                if groups and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
+                    continue
+                if texts or payloads:
+                    runs.append(await self._add_run(texts, payloads))
+            except (StoreError, *UNAVAILABLE) as error:
                 failed = error  # what is in runs by now leaves the engine, and is not sealed again
                 break
             sealed, settled, texts, payloads = [*sealed, *settled], [], [], []
         if count := _entries(sealed):
             await asyncio.sleep(self._grace_seconds)
-            dropped = bytearray()
-            for group in sealed:
-                dropped += await self._drop(group)
-            await self._unindex(bytes(dropped))
+            await self._remove(sealed, runs)
         if failed:
             raise failed
         return count
 
-    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes]) -> None:
+    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes]) -> str:
+        """Stores and lists a run; returns its name."""
         from webcrawl.stores.sealed.runs import write_settled
 
-        if not texts and not payloads:
-            return
         outdated = await self._engine.client.smembers(self._sealed.outdated)
         ended = [int.from_bytes(member, "big") for member in outdated]
         listed, _ = await self._sealed.listed()
-        runs = await self._sealed.open([name for name, _, _ in listed.runs])
+        older: Sequence[SealedRun] | None = None
+        try:
+            older = await self._sealed.open([name for name, _, _ in listed.runs])
+        except StoreError as error:
+            logger.warning("A sealed run cannot be read, and may have any URL: %s", error)
 
         def write(folder: Path) -> None:
-            write_settled(folder, texts, payloads, ended, runs)
+            write_settled(folder, texts, payloads, ended, older)
 
-        await self._store(write, (len(texts), len(payloads)), replaced=[])
+        name = await self._store(write, (len(texts), len(payloads)), replaced=[])
         if outdated:
             await self._engine.change(self._sealed.outdated, "SREM", *outdated)
+        return name
+
+    async def _remove(self, sealed: Sequence[_Group], runs: Sequence[str]) -> None:
+        """Removes what `runs` have from the engine. Each step may be repeated, because blocks are first."""
+        texts = bytearray()
+        for group in sealed:
+            noted = set(group.entries)
+            for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True):
+                if ":text:" in key:
+                    for name, text in bucket.items():
+                        if _entry_hash(name, text) in noted:
+                            texts += text[:8] + name
+        await self._unindex(bytes(texts))
+        ended: list[bytes] = []
+        for group in sealed:
+            listed, _ = await self._sealed.listed()
+            if [name for name, _, _ in listed.runs[-len(runs) :]] != list(runs):
+                # it has dropped these entries too, which does not mean that they have ended
+                raise StoreError("another worker has sealed meanwhile")
+            ended += await self._drop(group)
+            with suppress(EngineFull):  # there is memory when more is dropped
+                ended = await self._note_ended(ended)
+        await self._note_ended(ended)
+
+    async def _note_ended(self, ended: list[bytes]) -> list[bytes]:
+        if ended:
+            await self._engine.change(self._sealed.outdated, "SADD", *ended)
+        return []
 
     async def merge(self, *, large: bool = False) -> None:
         """Merges small runs, or large ones, until each is much larger than all newer ones."""
@@ -260,8 +291,8 @@ class Sealer:
 
     async def _store(
         self, write: Callable[[Path], None], sizes: tuple[int, int], *, replaced: Sequence[ListedRun]
-    ) -> None:
-        """Writes a run, stores it, and puts it into the list instead of `replaced`, or as the newest."""
+    ) -> str:
+        """Writes and stores a run, and lists it instead of `replaced`, or as the newest; returns its name."""
         from webcrawl.stores.sealed.runs import store_run
 
         store, listed = await self._sealed.store(), (await self._sealed.listed())[0]
@@ -273,23 +304,24 @@ class Sealer:
                 with tempfile.TemporaryDirectory(prefix="webcrawl-") as workspace:
                     write(Path(workspace))
                     store_run(store, name, Path(workspace), self._is_stopping.is_set)
-            except OSError as error:
+                if self._is_stopping.is_set():
+                    raise StoreError("the worker stops")  # nobody would list the run
+            except (OSError, StoreError) as error:
+                # otherwise repeated attempts would fill the store
+                with suppress(StoreError):
+                    store.delete_folder(name)
+                if isinstance(error, StoreError):
+                    raise
                 raise StoreError(f"cannot write a run below {tempfile.gettempdir()}: {error}") from error
 
-        try:
-            await asyncio.to_thread(make)
-        except StoreError:
-            # otherwise repeated attempts would fill the store
-            with suppress(StoreError):
-                await asyncio.to_thread(store.delete_folder, name)
-            raise
+        await asyncio.to_thread(make)
         for _ in range(_ATTEMPTS):
             listed, before = await self._sealed.listed()
             if not listed.put((name, *sizes), replaced, time.time()):
                 break
             listed.folder = listed.folder or folder
             if await self._sealed.replace(before, listed):
-                return
+                return name
         await asyncio.to_thread(store.delete_folder, name)
         raise StoreError("another worker has changed the list of sealed runs")
 
@@ -307,41 +339,25 @@ class Sealer:
         listed.unused = [(name, since) for name, since in listed.unused if name not in late]
         await self._sealed.replace(before, listed)
 
-    async def _drop(self, group: _Group) -> bytes:
-        """Removes sealed entries from the engine. Texts that were removed meanwhile are outdated.
-
-        Returns the SimHashes of the texts, each with the id of its URL, as blocks have them.
-        """
+    async def _drop(self, group: _Group) -> list[bytes]:
+        """Removes sealed entries from the engine; returns the hashes of URLs whose texts were removed meanwhile."""
         sealed = set(group.entries)
         present: set[bytes] = set()
-        entries: dict[str, dict[bytes, bytes]] = {}
+        calls = []
         for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True):
-            entries[key] = {
-                name: value for name, value in bucket.items() if _entry_hash(name, value) in sealed
-            }
+            entries = {name: value for name, value in bucket.items() if _entry_hash(name, value) in sealed}
+            if entries:
+                entry = {"field": list(entries), "value": list(entries.values())}
+                calls.append(script_call("drop_sealed", [key], entry=entry))
             if ":text:" in key:
                 present.update(bucket)
-        calls = [
-            script_call("drop_sealed", [key], entry={"field": list(bucket), "value": list(bucket.values())})
-            for key, bucket in entries.items()
-            if bucket
-        ]
         changed: set[bytes] = set()
         for call, kept in zip(calls, await self._engine.run_all(calls), strict=True):
             if ":text:" in call.keys[0]:
                 changed.update(kept)
         removed = changed - await self._present(changed)
         urls = (group.urls[start : start + _URL_DIGEST] for start in range(0, len(group.urls), _URL_DIGEST))
-        ended = [url for url in urls if (name := url[:URL_ID_BYTES]) not in present or name in removed]
-        if ended:
-            await self._engine.change(self._sealed.outdated, "SADD", *ended)
-        return b"".join(
-            text[:8] + name
-            for key, bucket in entries.items()
-            if ":text:" in key
-            for name, text in bucket.items()
-            if name not in changed
-        )
+        return [url for url in urls if (name := url[:URL_ID_BYTES]) not in present or name in removed]
 
     async def _present(self, names: Collection[bytes]) -> set[bytes]:
         """Returns the ids of URLs that have a text in the engine."""
@@ -352,20 +368,26 @@ class Sealer:
     async def _unindex(self, texts: bytes) -> None:
         """Removes texts from the blocks of the engine, which have several of them each."""
         for number in range(self._distance + 1):
-            by_block: dict[int, list[bytes]] = {}
+            by_block: dict[int, bytearray] = {}  # texts one after the other, which takes a third of a list
             for start in range(0, len(texts), _TEXT_BYTES):
                 text = texts[start : start + _TEXT_BYTES]
                 block = blocks(int.from_bytes(text[:8], "big"), self._distance)[number]
-                by_block.setdefault(block, []).append(text)
+                by_block.setdefault(block, bytearray()).extend(text)
                 if not start % _PAUSE_BYTES:
                     await asyncio.sleep(0)  # pages go on meanwhile
             for some in batched(by_block.items(), _CALLS_AT_ONCE):
                 await self._engine.run_all(
                     [
-                        script_call("unindex_sealed", [self._keys.like(block)], size=_TEXT_BYTES, texts=held)
+                        script_call(
+                            "unindex_sealed", [self._keys.like(block)], size=_TEXT_BYTES, texts=_cut(held)
+                        )
                         for block, held in some
                     ]
                 )
+
+
+def _cut(texts: bytearray) -> list[bytes]:
+    return [bytes(texts[start : start + _TEXT_BYTES]) for start in range(0, len(texts), _TEXT_BYTES)]
 
 
 def _entry_hash(name: bytes, value: bytes) -> int:

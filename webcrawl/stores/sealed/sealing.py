@@ -69,6 +69,14 @@ class _Group(NamedTuple):
     entries: array[int]
     urls: bytes
 
+    def same_in(self, buckets: Sequence[dict[bytes, bytes]]) -> list[dict[bytes, bytes]]:
+        """Returns the entries of `buckets`, read again, that have not changed since."""
+        hashes = set(self.entries)
+        return [
+            {name: value for name, value in bucket.items() if _entry_hash(name, value) in hashes}
+            for bucket in buckets
+        ]
+
 
 class Sealer:
     """Seals a crawl's texts and payloads when the engine has more than `most`; `distance` is that of near texts."""
@@ -192,17 +200,17 @@ class Sealer:
         groups.reverse()
         while groups:
             group = groups.pop()
-            noted = set(group.entries)
             try:
                 buckets = [
+                    # the first page of a payload is in doubt until it is stored
                     {
                         name: value
                         for name, value in bucket.items()
-                        # the first page of a payload is in doubt until it is stored
-                        if _entry_hash(name, value) in noted
-                        and not (":sum:" in key and value.startswith(b"?"))
+                        if ":text:" in key or not value.startswith(b"?")
                     }
-                    for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True)
+                    for key, bucket in zip(
+                        group.keys, group.same_in(await self._engine.hashes(group.keys)), strict=True
+                    )
                 ]
                 settled.append(_group(group.keys, buckets))
                 for key, bucket in zip(group.keys, buckets, strict=True):
@@ -250,12 +258,11 @@ class Sealer:
         """Removes what `runs` have from the engine. Each step may be repeated, because blocks are first."""
         texts = bytearray()
         for group in sealed:
-            noted = set(group.entries)
-            for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True):
+            same = group.same_in(await self._engine.hashes(group.keys))
+            for key, bucket in zip(group.keys, same, strict=True):
                 if ":text:" in key:
                     for name, text in bucket.items():
-                        if _entry_hash(name, text) in noted:
-                            texts += text[:8] + name
+                        texts += text[:8] + name
         await self._unindex(bytes(texts))
         ended: list[bytes] = []
         for group in sealed:
@@ -265,13 +272,13 @@ class Sealer:
                 raise StoreError("another worker has sealed meanwhile")
             ended += await self._drop(group)
             with suppress(EngineFull):  # there is memory when more is dropped
-                ended = await self._note_ended(ended)
+                await self._note_ended(ended)
+                ended = []
         await self._note_ended(ended)
 
-    async def _note_ended(self, ended: list[bytes]) -> list[bytes]:
+    async def _note_ended(self, ended: Sequence[bytes]) -> None:
         if ended:
             await self._engine.change(self._sealed.outdated, "SADD", *ended)
-        return []
 
     async def merge(self, *, large: bool = False) -> None:
         """Merges small runs, or large ones, until each is much larger than all newer ones."""
@@ -341,11 +348,10 @@ class Sealer:
 
     async def _drop(self, group: _Group) -> list[bytes]:
         """Removes sealed entries from the engine; returns the hashes of URLs whose texts were removed meanwhile."""
-        sealed = set(group.entries)
         present: set[bytes] = set()
         calls = []
-        for key, bucket in zip(group.keys, await self._engine.hashes(group.keys), strict=True):
-            entries = {name: value for name, value in bucket.items() if _entry_hash(name, value) in sealed}
+        buckets = await self._engine.hashes(group.keys)
+        for key, bucket, entries in zip(group.keys, buckets, group.same_in(buckets), strict=True):
             if entries:
                 entry = {"field": list(entries), "value": list(entries.values())}
                 calls.append(script_call("drop_sealed", [key], entry=entry))

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T", int, "npt.NDArray[Any]")
 
 BITS = 64
 # With fewer words, navigation alone would make different pages near-duplicates.
@@ -23,8 +29,8 @@ def distance(first: int, second: int) -> int:
     return (first ^ second).bit_count()
 
 
-def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:
-    """Returns `distance` + 1 keys under which to store and to look up a fingerprint.
+def blocks(simhash: T, distance: int = 3) -> tuple[T, ...]:
+    """Returns `distance` + 1 keys under which to store and to look up a fingerprint, or each of an array.
 
     The 64 bits are cut into `distance` + 1 blocks. Two fingerprints within `distance` bits agree in at least one block
     (pigeonhole), so they share a key. A key has the number of its block above the bits of the block, so that different
@@ -33,4 +39,4 @@ def blocks(simhash: int, distance: int = 3) -> tuple[int, ...]:
     count = distance + 1
     width = -(-BITS // count)
     mask = (1 << width) - 1
-    return tuple(number << width | (simhash >> (number * width)) & mask for number in range(count))
+    return tuple((simhash >> (number * width)) & mask | (number << width) for number in range(count))

@@ -15,9 +15,9 @@ from webcrawl.worker.trust import Trust
 _EVERY_SECONDS = 0.3
 _MOST_ENTRIES = 5_000
 """The number of owners whose counts are sent at once."""
-_MOST_KNOWN = 50_000
+_MOST_KNOWN = 20_000
 """Owners whose spending a worker remembers, about 150 bytes each."""
-_MOST_LINKS = 100_000
+_MOST_LINKS = 30_000
 """Links from a domain to a host that a worker remembers as sent, about 150 bytes each."""
 
 

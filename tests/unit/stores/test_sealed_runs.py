@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.sealed import tables
 from webcrawl.stores.sealed.merging import merge_runs
 from webcrawl.stores.sealed.runs import SealedRun, payload_line, store_run, url_number, write_run
-from webcrawl.stores.sealed.sealing import GROWTH, to_merge
+from webcrawl.stores.sealed.sealing import GROWTH, by_block, to_merge
+from webcrawl.stores.sealed.settled import Lines, write_settled
 from webcrawl.stores.sealed.tables import NumberSorter, SortedTable, TableWriter
 
 Texts = Sequence[tuple[str, int]]
@@ -232,6 +234,39 @@ def test_damage_is_an_error_that_names_the_run_and_enters_no_other_run(tmp_path:
                 quiet.append(path.name)
             path.write_bytes(sound)
     assert quiet == []
+
+
+def test_entries_of_the_engine_become_a_sorted_run(tmp_path: Path) -> None:
+    """More than are read at once, with and without older runs that have some of the URLs."""
+    chance, texts, payloads = random.Random(2), Lines(), Lines()
+    known = [(f"http://a.test/{number}", chance.getrandbits(64)) for number in range(5_000)]
+    lines = [payload_line(chance.randbytes(20), b"1 a") for _ in known]
+    for (url, simhash), line in zip(known, lines, strict=True):
+        texts.add(simhash.to_bytes(8, "big") + url.encode())
+        payloads.add(line)
+    older = sealed(tmp_path, [(url, 0) for url, _ in known[:100]])
+    for number, runs in enumerate([[], [older], None]):
+        files = tmp_path / f"files{number}"
+        files.mkdir()
+        write_settled(files, texts, payloads, [7], runs)
+        run = stored(tmp_path, files)
+        [(simhashes, urls)] = run.sorted_texts(numbers([0]))
+        read = [(url.decode(), simhash) for url, simhash in zip(urls, simhashes.tolist(), strict=True)]
+        assert read == sorted(known, key=lambda text: text[1])
+        assert list(run.payload_lines(numbers([0]))) == [sorted(lines)]
+        outdated = {url_number(url.encode()) for url, _ in known[: len(known) if runs is None else 100]}
+        assert set(run.superseded.tolist()) - {7} >= (outdated if runs != [] else set())
+        assert 7 in run.superseded and len(run.superseded) <= (5_001 if runs is None else 1 + 300 * len(runs))
+
+
+@given(st.lists(st.tuples(CROWDED, st.binary(min_size=6, max_size=6)), max_size=30), st.integers(0, 7))
+def test_texts_are_grouped_by_block(texts: list[tuple[int, bytes]], distance: int) -> None:
+    entries = [simhash.to_bytes(8, "big") + name for simhash, name in texts]
+    for number in range(distance + 1):
+        wanted: dict[int, list[bytes]] = {}
+        for entry, (simhash, _) in zip(entries, texts, strict=True):
+            wanted.setdefault(blocks(simhash, distance)[number], []).append(entry)
+        assert dict(by_block(b"".join(entries), distance, number)) == wanted
 
 
 def test_runs_are_merged_when_the_newer_ones_have_an_eighth() -> None:

@@ -15,7 +15,8 @@ from webcrawl.stores.sealed.tables import Numbers
 
 T = TypeVar("T")
 
-_LINES_AT_ONCE = 1 << 15
+_LINES_AT_ONCE = 1 << 12
+"""Few, because a worker goes on meanwhile, and the memory of many small objects does not return to the system."""
 
 
 def merge_runs(

@@ -260,9 +260,12 @@ class SealedDuplicates:
         return firsts
 
     async def _look_up_urls(self, urls: list[str]) -> list[bool]:
-        from webcrawl.stores.sealed.runs import may_have
+        import numpy as np
 
-        return may_have(await self.current(), [url.encode() for url in urls])
+        from webcrawl.stores.sealed.runs import may_have, url_number
+
+        numbers = np.array([url_number(url.encode()) for url in urls], np.uint64)
+        return [bool(has) for has in may_have(await self.current(), numbers)]
 
     async def clear(self) -> None:
         """Deletes the runs of a crawl that is cleared; logs a warning if that fails."""

@@ -166,32 +166,6 @@ def write_run(
     (folder / "run.json").write_text(json.dumps({"format": _FORMAT, "tables": tables, "files": files}))
 
 
-def write_settled(
-    folder: Path,
-    texts: Sequence[bytes],
-    payloads: Sequence[bytes],
-    ended: Sequence[int],
-    older: Sequence[SealedRun] | None,
-) -> None:
-    """Writes the files of a run with entries of the engine: SimHashes (8 bytes) with URLs, and lines of payloads.
-
-    The texts of a URL in `older` runs are outdated if `texts` has the URL, or `ended` has its hash. `older` is None if
-    some of them cannot be read: they may have any URL.
-    """
-    urls = [text[8:] for text in texts]
-    having = [True] * len(urls) if older is None else may_have(older, urls)
-    again = [url_number(url) for url, has in zip(urls, having, strict=True) if has]
-    simhashes = np.frombuffer(b"".join(text[:8] for text in texts), ">u8").astype(np.uint64)
-    order = np.argsort(simhashes, kind="stable")
-    write_run(
-        folder,
-        [(simhashes[order], [urls[number] for number in order.tolist()])],
-        [sorted(payloads)],
-        (len(texts), len(payloads)),
-        np.array([*again, *ended], np.uint64),
-    )
-
-
 def store_run(store: ObjectStore, name: str, folder: Path, interrupted: Callable[[], bool] = never) -> None:
     """Stores the files that `write_run` wrote; "run.json" comes last, so a run that has it is complete.
 
@@ -437,13 +411,12 @@ class SealedRun:
             yield self._payload_names.lines(start, stop)
 
 
-def may_have(runs: Sequence[SealedRun], urls: Sequence[bytes]) -> list[bool]:
-    """Returns for URLs whether any of the runs may have a text of them; see `SealedRun.may_have`."""
-    numbers = np.fromiter(map(url_number, urls), np.uint64, len(urls))
+def may_have(runs: Sequence[SealedRun], urls: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Returns for hashes of URLs whether any of the runs may have a text of them; see `SealedRun.may_have`."""
     having = np.zeros(len(urls), np.bool_)
     for run in runs:
-        having |= run.may_have(numbers)
-    return [bool(has) for has in having]
+        having |= run.may_have(urls)
+    return having
 
 
 def _masks(bits: int) -> Numbers:

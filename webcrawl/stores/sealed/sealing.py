@@ -15,13 +15,14 @@ import threading
 import time
 import uuid
 from array import array
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
+from webcrawl.documents.sandbox import give_back_memory
 from webcrawl.documents.simhash_blocks import blocks
 from webcrawl.engine.backoff import ended
 from webcrawl.engine.client import UNAVAILABLE, Engine
@@ -35,6 +36,7 @@ from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, Se
 
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.runs import SealedRun
+    from webcrawl.stores.sealed.settled import Lines
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +47,12 @@ LARGE = 100_000_000
 GROWTH = 8
 """A run is merged with the newer ones when together they have more than an eighth of its entries."""
 _ATTEMPTS = 20
-_ENTRIES_OF_A_RUN = 100_000
-_NOTED_ENTRIES = 2_000_000
-"""The entries whose hashes are kept at once, about 12 bytes each."""
-_BUCKETS_AT_ONCE = 256
+_ENTRIES_OF_A_RUN = 50_000
+_NOTED_ENTRIES = 500_000
+"""The entries whose hashes are kept at once, about 12 bytes each, and later 16 bytes of each text."""
+_BUCKETS_AT_ONCE = 64
 _CALLS_AT_ONCE = 500
 _TEXT_BYTES = 8 + URL_ID_BYTES
-_PAUSE_BYTES = 1_000 * _TEXT_BYTES
 _URL_DIGEST = 8
 """Bytes of the hash of a URL, which begins with its id."""
 _SAMPLE = 256
@@ -131,9 +132,12 @@ class Sealer:
             return False
         async with self._lock("sealing").held() as is_mine:
             if is_mine:
-                await self.seal()
-                await self.merge()
-                await self.delete_unused()
+                try:
+                    await self.seal()
+                    await self.merge()
+                    await self.delete_unused()
+                finally:
+                    await asyncio.to_thread(give_back_memory)
             return is_mine
 
     async def work_on_large(self) -> bool:
@@ -189,13 +193,13 @@ class Sealer:
     async def _seal(self, groups: list[_Group]) -> int:
         """Moves the entries that are still the same after a moment to runs, and empties the list; returns how many."""
         from webcrawl.stores.sealed.runs import payload_line
+        from webcrawl.stores.sealed.settled import Lines
 
         await asyncio.sleep(self._settled_seconds)
         sealed: list[_Group] = []
         settled: list[_Group] = []
         runs: list[str] = []
-        texts: list[bytes] = []
-        payloads: list[bytes] = []
+        texts, payloads = Lines(), Lines()
         failed: Exception | None = None
         groups.reverse()
         while groups:
@@ -214,10 +218,11 @@ class Sealer:
                 ]
                 settled.append(_group(group.keys, buckets))
                 for key, bucket in zip(group.keys, buckets, strict=True):
-                    if ":text:" in key:
-                        texts += bucket.values()
-                    else:
-                        payloads += [payload_line(digest, first) for digest, first in bucket.items()]
+                    for name, value in bucket.items():
+                        if ":text:" in key:
+                            texts.add(value)
+                        else:
+                            payloads.add(payload_line(name, value))
                 if groups and len(texts) + len(payloads) < _ENTRIES_OF_A_RUN:
                     continue
                 if texts or payloads:
@@ -225,7 +230,7 @@ class Sealer:
             except (StoreError, *UNAVAILABLE) as error:
                 failed = error  # what is in runs by now leaves the engine, and is not sealed again
                 break
-            sealed, settled, texts, payloads = [*sealed, *settled], [], [], []
+            sealed, settled, texts, payloads = [*sealed, *settled], [], Lines(), Lines()
         if count := _entries(sealed):
             await asyncio.sleep(self._grace_seconds)
             await self._remove(sealed, runs)
@@ -233,9 +238,9 @@ class Sealer:
             raise failed
         return count
 
-    async def _add_run(self, texts: Sequence[bytes], payloads: Sequence[bytes]) -> str:
+    async def _add_run(self, texts: Lines, payloads: Lines) -> str:
         """Stores and lists a run; returns its name."""
-        from webcrawl.stores.sealed.runs import write_settled
+        from webcrawl.stores.sealed.settled import write_settled
 
         outdated = await self._engine.client.smembers(self._sealed.outdated)
         ended = [int.from_bytes(member, "big") for member in outdated]
@@ -374,26 +379,30 @@ class Sealer:
     async def _unindex(self, texts: bytes) -> None:
         """Removes texts from the blocks of the engine, which have several of them each."""
         for number in range(self._distance + 1):
-            by_block: dict[int, bytearray] = {}  # texts one after the other, which takes a third of a list
-            for start in range(0, len(texts), _TEXT_BYTES):
-                text = texts[start : start + _TEXT_BYTES]
-                block = blocks(int.from_bytes(text[:8], "big"), self._distance)[number]
-                by_block.setdefault(block, bytearray()).extend(text)
-                if not start % _PAUSE_BYTES:
-                    await asyncio.sleep(0)  # pages go on meanwhile
-            for some in batched(by_block.items(), _CALLS_AT_ONCE):
+            for some in batched(by_block(texts, self._distance, number), _CALLS_AT_ONCE):
                 await self._engine.run_all(
                     [
-                        script_call(
-                            "unindex_sealed", [self._keys.like(block)], size=_TEXT_BYTES, texts=_cut(held)
-                        )
+                        script_call("unindex_sealed", [self._keys.like(block)], size=_TEXT_BYTES, texts=held)
                         for block, held in some
                     ]
                 )
 
 
-def _cut(texts: bytearray) -> list[bytes]:
-    return [bytes(texts[start : start + _TEXT_BYTES]) for start in range(0, len(texts), _TEXT_BYTES)]
+def by_block(texts: bytes, distance: int, number: int) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the keys of all blocks with this number, see `blocks`, and the texts of each."""
+    import numpy as np
+
+    entries = np.frombuffer(texts, f"V{_TEXT_BYTES}")
+    simhashes = np.ndarray(len(entries), ">u8", texts, strides=(_TEXT_BYTES,)).astype(np.uint64)
+    keys = blocks(simhashes, distance)[number]
+    order = np.argsort(keys, kind="stable")
+    keys, content = keys[order], entries[order].tobytes()
+    starts = [*np.flatnonzero(keys[1:] != keys[:-1]) + 1, len(keys)] if len(keys) else []
+    start = 0
+    for stop in starts:
+        places = range(start * _TEXT_BYTES, int(stop) * _TEXT_BYTES, _TEXT_BYTES)
+        yield int(keys[start]), [content[place : place + _TEXT_BYTES] for place in places]
+        start = int(stop)
 
 
 def _entry_hash(name: bytes, value: bytes) -> int:

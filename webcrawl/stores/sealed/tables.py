@@ -247,10 +247,17 @@ class NumberSorter:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._paths = [folder / f"{name}.{number:02}" for number in range(_PARTITIONS)]
+        self._waiting: list[Numbers] = []
 
     def add(self, numbers: Numbers) -> None:
         """Adds numbers in any order."""
-        numbers = np.sort(numbers)
+        self._waiting.append(numbers)
+        if sum(map(len, self._waiting)) >= _AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        numbers = np.sort(np.concatenate(self._waiting))
+        self._waiting = []
         bounds = np.arange(_PARTITIONS, dtype=np.uint64) << np.uint64(58)
         ends = [*np.searchsorted(numbers, bounds[1:]), len(numbers)]
         start = 0
@@ -262,6 +269,8 @@ class NumberSorter:
 
     def sorted(self) -> Iterator[Numbers]:
         """Yields all numbers in ascending order, and deletes the files."""
+        if self._waiting:
+            self._write()
         for path in self._paths:
             if path.exists():
                 yield np.sort(np.fromfile(path, np.uint64))

@@ -58,7 +58,12 @@ class Failed:
     """There was no response: no connection, a broken one, or a timeout."""
 
 
-Outcome = Ok | Throttled | Failed
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """The request ended in a way that says nothing about the host: it was cancelled, or refused before it was sent."""
+
+
+Outcome = Ok | Throttled | Failed | Unjudged
 
 
 class HostBlock(NamedTuple):
@@ -208,7 +213,8 @@ class HostTurn:
             self._rules_read = now
         else:
             self._finished = now
-        self._unreachable = isinstance(outcome, Failed)
+        if not isinstance(outcome, Unjudged):
+            self._unreachable = isinstance(outcome, Failed)
         match outcome:
             case Ok(latency, error):
                 self._adapt(latency, error=error)
@@ -309,18 +315,19 @@ def _valid(seconds: float | None) -> float:
 
 
 def parse_retry_after(value: str | bytes | None, now: datetime) -> float | None:
-    """Returns the seconds of a Retry-After header (RFC 9110 section 10.2.3: seconds or a date), at least 0.
+    """Returns the seconds of a Retry-After header (RFC 9110 section 10.2.3: seconds or a date), above 0.
 
-    Returns None without a header or if it is malformed. `now` must be timezone-aware.
+    Returns None without a header, if it is malformed, and for 0 and past dates: a server that refuses requests and
+    names no time to come, perhaps because its clock is slow, gets the usual back-off. `now` must be timezone-aware.
     """
     if value is None:
         return None
     text = (value.decode("latin-1") if isinstance(value, bytes) else value).strip()
     if text.isascii() and text.isdigit():
-        return min(float(text), _TEN_YEARS)
+        return min(float(text), _TEN_YEARS) or None
     try:
         date = parsedate_to_datetime(text)
         seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    return min(max(seconds, 0.0), _TEN_YEARS)
+    return min(seconds, _TEN_YEARS) if seconds > 0 else None

@@ -2,7 +2,8 @@
 
 Reading is one pass over the lines, and a URL is compared only with rules that may match it; Protego reads 34,000 rules
 in 0.4 s and compares each URL with all of them. The verdicts are Protego's, with its rules of quoting and precedence:
-the longest pattern counts (RFC 9309, section 2.2.2), and of equally long patterns `allow`. Protego itself reads
+the longest pattern counts (RFC 9309, section 2.2.2), and of equally long patterns `allow`. But other lines between two
+user-agent lines do not end a group (section 2.2.4), while Crawl-delay does so in Protego. Protego itself reads
 Crawl-delay and Request-rate.
 """
 
@@ -205,11 +206,16 @@ def deciding_line(text: str, url: str, agent: str) -> str:
 
 
 def _read(text: str) -> tuple[dict[str, Sequence[_Line]], list[str]]:
-    """Returns the lines with rules and delays of each agent, and the sitemaps."""
+    """Returns the lines with rules and delays of each agent, and the sitemaps.
+
+    Only a rule ends the user-agent lines of a group (RFC 9309, section 2.2.4). A delay before that is for the agents
+    that were named since the delay before.
+    """
     groups: dict[str, list[_Line]] = {}
     sitemaps: list[str] = []
     current: dict[str, list[_Line]] = {}
-    has_rules = False
+    delayed: dict[str, list[_Line]] = {}
+    has_rules = has_delays = False
     for line in text.split("\n"):
         field, value = _directive(line)
         if field in _SITEMAP:
@@ -217,15 +223,21 @@ def _read(text: str) -> tuple[dict[str, Sequence[_Line]], list[str]]:
                 sitemaps.append(value)
         elif field == "user-agent":
             if has_rules:
-                current, has_rules = {}, False
+                current = {}
+            if has_rules or has_delays:
+                delayed, has_rules, has_delays = {}, False, False
             if value:
-                current[value.lower()] = groups.setdefault(value.lower(), [])
-        else:
-            has_rules = has_rules or bool(field)
-            if value and field in _FIELDS:
-                directive = (field, value, line)
+                current[value.lower()] = delayed[value.lower()] = groups.setdefault(value.lower(), [])
+        elif field in _RULES:
+            has_rules = True
+            if value:
                 for group in current.values():
-                    group.append(directive)
+                    group.append((field, value, line))
+        elif field in _DELAYS:
+            has_delays = True
+            if value:
+                for group in (current if has_rules else delayed).values():
+                    group.append((field, value, line))
     return dict(groups), sitemaps
 
 

@@ -36,7 +36,7 @@ from webcrawl.crawler.fetch import PacedCheck, check_before_sending, fetch_of
 from webcrawl.crawler.responses import TIMED_OUT, length_of
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.errors import Abandoned, LeaseLost, LongWait, StoreError
-from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, parse_retry_after
+from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Throttled, Unjudged, parse_retry_after
 from webcrawl.urls.canonical import hostname, normalize
 
 _THROTTLING = (429, 503)
@@ -206,7 +206,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
             return Throttled()
         if isinstance(exception, OverlongHead):
             return Failed()
-        return Ok() if isinstance(exception, _NOT_THE_HOST) else Failed()
+        return Unjudged() if isinstance(exception, _NOT_THE_HOST) else Failed()
 
     def outcome(self, request: Request, response: Response) -> Outcome:
         """Returns the outcome that a response means for its host. Override this method to change a rule."""

@@ -61,6 +61,9 @@ _OTHER_SCHEME = re.compile(r"[\x00-\x20]*+(?!(?:https?|ftp):)[a-z][a-z0-9+.-]*+:
 _ESCAPED = re.compile(rb"[^\t\n\r \"!$%&'()*+,./0-9:;<=>?@A-Z_a-z~-]")
 _BEFORE_QUERY = re.compile(rb"[^?#]*")
 _NOT_WEB = re.compile(rb"[\x00-\x20]*+(?!(?:https?|ftp):)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
+# "example.org." is the same name in DNS as "example.org", and gets the same `Host` header. A name without another dot
+# keeps it, because resolvers may search for "intranet" in other domains too.
+_DOT_OF_ROOT = re.compile(r"\A([a-z][a-z0-9+.-]*://[^/:\[]*\.[^/:.\[]+)\.(?=[:/])")
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -85,6 +88,8 @@ def resolve(url: str, base: str | None = None) -> str | None:
         authority, path = split(href)
         scheme, _, rest = authority.partition("://")
         href = f"{scheme}://{rest.rpartition('@')[2]}{path}"
+    if "./" in href or ".:" in href:
+        href = _DOT_OF_ROOT.sub(r"\1", href)
     return href
 
 

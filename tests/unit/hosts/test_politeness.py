@@ -14,7 +14,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.cases import cases
 from webcrawl.config import PolitenessConfig
 from webcrawl.errors import ConfigurationError
-from webcrawl.hosts.politeness import Failed, HostTurn, Ok, Outcome, Pace, Throttled, parse_retry_after
+from webcrawl.hosts.politeness import (
+    Failed,
+    HostTurn,
+    Ok,
+    Outcome,
+    Pace,
+    Throttled,
+    Unjudged,
+    parse_retry_after,
+)
 
 EXACT = PolitenessConfig(jitter=0.0)
 
@@ -168,6 +177,17 @@ def test_success_resets_failures_and_four_in_a_row_give_up() -> None:
     assert turn.given_up
 
 
+def test_a_request_that_says_nothing_about_the_host_changes_neither_gap_nor_failures() -> None:
+    turn = HostTurn(replace(EXACT, latency_factor=10.0), None, now=0.0)
+    assert ready_after(turn, 0.0, Ok(3.0)) == 30.0
+    assert ready_after(turn, 30.0, Unjudged()) == 60.0
+    now = ready_after(turn, 60.0, Failed())
+    now = ready_after(turn, now, Unjudged())
+    assert turn.failures == 1
+    ready_after(turn, now, Failed())
+    assert turn.failures == 2
+
+
 def test_idle_time_resets_failures_but_backoff_is_not_idle_time() -> None:
     turn = HostTurn(EXACT, None, failures=9, wait=5000.0, now=0.0)
     turn.start(5000.0 + 1799.0)
@@ -257,7 +277,7 @@ NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
         (None, None),
         ("3", 3.0),
         (b" 120 ", 120.0),
-        ("0", 0.0),
+        ("0", None),
         ("-5", None),
         ("1.5", None),
         ("soon", None),
@@ -267,7 +287,7 @@ NOW = datetime(2025, 6, 25, 12, tzinfo=UTC)
         ("Wed, 25 Jun 2025 12:00:30 GMT", 30.0),
         ("Wednesday, 25-Jun-25 12:00:30 GMT", 30.0),
         ("Wed Jun 25 12:00:30 2025", 30.0),
-        ("Wed, 25 Jun 2025 11:00:00 GMT", 0.0),
+        ("Wed, 25 Jun 2025 11:00:00 GMT", None),
         ("Wed, 25 Jun 9999 11:00:00 GMT", 315360000.0),
         ("Wed, 45 Jun 2025 99:00:00 GMT", None),
     ],
@@ -279,7 +299,7 @@ def test_retry_after_is_parsed_to_seconds(value: str | bytes | None, seconds: fl
 @given(st.text(max_size=40) | st.binary(max_size=40))
 def test_any_retry_after_is_parsed_without_error(value: str | bytes) -> None:
     seconds = parse_retry_after(value, NOW)
-    assert seconds is None or 0 <= seconds < math.inf
+    assert seconds is None or 0 < seconds < math.inf
 
 
 durations = st.floats(0, 1e4)
@@ -287,6 +307,7 @@ outcomes = st.one_of(
     st.builds(Ok, st.floats()),
     st.builds(Throttled, st.none() | st.floats()),
     st.just(Failed()),
+    st.just(Unjudged()),
 )
 
 

@@ -73,7 +73,7 @@ def test_verdicts_delays_and_sitemaps_are_protegos(robots: list[str], urls: list
 
 def check_against_protego(robots: list[str], urls: list[str]) -> None:
     text = normalized_robots("\n".join(robots).encode())
-    protego, rules = Protego.parse(text), RobotsRules(text)
+    protego, rules = Protego.parse(without_other_lines(text)), RobotsRules(text)
     for agent in AGENTS:
         for path in [*urls, "robots.txt"]:
             url = f"{HOST}/{path}".replace("é", "%C3%A9")
@@ -82,9 +82,50 @@ def check_against_protego(robots: list[str], urls: list[str]) -> None:
             line = deciding_line(text, url, agent)
             if path != "robots.txt":
                 assert rules.can_fetch(url, agent) == (not line or line.lower().startswith("allow")), line
+    assert rules.sitemaps == list(protego.sitemaps)
+    text = without_other_lines(text, but_after_rules=True)
+    protego, rules = Protego.parse(text), RobotsRules(text)
+    for agent in AGENTS:
         assert rules.crawl_delay(agent) == protego.crawl_delay(agent)
         assert rules.request_rate(agent) == protego.request_rate(agent)
-    assert rules.sitemaps == list(protego.sitemaps)
+
+
+def without_other_lines(text: str, *, but_after_rules: bool = False) -> str:
+    """Returns a robots.txt without the lines that end the user-agent lines of a group for Protego only."""
+    kept, has_rules = [], False
+    for line in text.split("\n"):
+        field = line.lower()
+        if field.startswith("user-agent"):
+            has_rules = False
+        elif field.startswith(("crawl", "request", "disallow foo: ")):
+            if not (but_after_rules and has_rules):
+                continue
+        elif field.startswith(("allow", "disa")):
+            has_rules = True
+        kept.append(line)
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize(
+    "other", ["Crawl-delay: 1", "Request-rate: 1/3", "Sitemap: http://a/b", "Noindex: /z"]
+)
+def test_other_lines_between_user_agents_do_not_end_a_group(other: str) -> None:
+    text = normalized_robots(f"User-agent: webcrawl\n{other}\nUser-agent: another\nDisallow: /x".encode())
+    rules = RobotsRules(text)
+    assert [rules.can_fetch(f"{HOST}/x", agent) for agent in AGENTS] == [False, False]
+    assert rules.can_fetch(f"{HOST}/x", "third!")
+
+
+def test_a_delay_is_for_the_agents_since_the_delay_before() -> None:
+    lines = (
+        "User-agent: webcrawl",
+        "Crawl-delay: 1",
+        "User-agent: another",
+        "Crawl-delay: 9",
+        "Disallow: /x",
+    )
+    rules = RobotsRules(normalized_robots("\n".join(lines).encode()))
+    assert [rules.crawl_delay(agent) for agent in AGENTS] == [1.0, 9.0]
 
 
 def robots_of(patterns: list[str]) -> bytes:

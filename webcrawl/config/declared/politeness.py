@@ -140,8 +140,9 @@ GROUP = SettingGroup(
     Setting(
         "POLITENESS_BACKOFF",
         60,
-        "Seconds to back off from a host after a 429 or 503 without `Retry-After`; the time doubles with each "
-        "further failure. After a failed connection or a timeout, it begins at a sixth of this value.",
+        "Seconds to back off from a host after a 429 or 503 without `Retry-After`, or with one of 0 or in the past; "
+        "the time doubles with each further failure. After a failed connection or a timeout, it begins at a sixth of "
+        "this value.",
         values=Number(),
         example=120,
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -45,7 +46,8 @@ _MOST_BITS = 255
 _SLOT = np.uint64(1023)
 # Odd, so that it has an inverse modulo 2**64.
 _BASE = 0x9E3779B97F4A7C15
-_LEAST_POWERS = 1 << 16
+# A text is hashed in parts of so many bytes, because that takes 50 times their memory.
+_PART = 1 << 16
 
 
 def simhash64(text: str) -> int | None:
@@ -104,24 +106,43 @@ def _word_hashes(text: str) -> Numbers:
             raw = text.encode("utf-8", "surrogatepass")
         if raw.translate(None, _NO_IDEOGRAPH):
             raw = _IDEOGRAPH.sub(r" \1 ", text).encode("utf-8", "surrogatepass")
-    octets = np.frombuffer(b"\0" + raw.translate(_SEPARATED)[: 2 * MAX_CHARS], np.uint8)
+    letters = b"\0" + raw.translate(_SEPARATED)[: 2 * MAX_CHARS]
+    parts = [_hashes_in(part) for part in _parts(letters)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _parts(letters: bytes) -> Iterator[bytes]:
+    """Yields the parts of a text that begins with a separator: so does each, and ends where a word has ended."""
+    start = 0
+    while len(letters) - start > _PART:
+        end = letters.rfind(b"\0", start + 1, start + _PART)
+        if end < 0 and (end := letters.find(b"\0", start + _PART)) < 0:  # a word that is longer than a part
+            break
+        yield letters[start:end]
+        start = end
+    yield letters[start:] if start else letters
+
+
+def _hashes_in(letters: bytes) -> Numbers:
+    """Returns a hash of each word of a part of a text."""
+    octets = np.frombuffer(letters, np.uint8)
     are_letters = octets.astype(np.bool_)
     before = (are_letters[1:] > are_letters[:-1]).nonzero()[0]
     if not len(before):
         return np.empty(0, np.uint64)
-    powers, inverses = _powers(_room(len(octets)))
+    powers, inverses = _part_powers() if len(octets) <= _PART else _powers(len(octets))
     # separators are zeros: from before a word to before the next, only its letters count
     words: Numbers = np.add.reduceat(octets * powers[: len(octets)], before)
     words *= inverses[before]
     return words
 
 
-def _room(size: int) -> int:
-    """Returns for how many bytes powers are kept: those for the longest text take 8 MB, and most texts are short."""
-    return min(max(1 << size.bit_length(), _LEAST_POWERS), 2 * MAX_CHARS + 2)
+@lru_cache(maxsize=1)
+def _part_powers() -> tuple[Numbers, Numbers]:
+    """Returns `_powers` for a part."""
+    return _powers(_PART)
 
 
-@lru_cache(maxsize=2)
 def _powers(count: int) -> tuple[Numbers, Numbers]:
     """Returns the powers of _BASE modulo 2**64 from exponent 0, and the powers of its inverse from exponent 1."""
     powers = []

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 from simhash import Simhash
 
+from webcrawl.documents import simhash
 from webcrawl.documents.exchange import digest
-from webcrawl.documents.simhash import MAX_WEIGHT, Hashes, limited, simhash64
+from webcrawl.documents.simhash import MAX_CHARS, MAX_WEIGHT, Hashes, hashed_shingles, limited, simhash64
 from webcrawl.documents.simhash_blocks import MIN_WORDS, blocks, distance, has_simhash
 
 FINGERPRINTS = st.integers(0, 2**64 - 1)
@@ -147,3 +150,24 @@ def test_blocks_are_distinct_and_complete(a: int) -> None:
     assert len(set(keys)) == 4
     assert all(key >> 16 == number for number, key in enumerate(keys))
     assert sum((key & 0xFFFF) << 16 * number for number, key in enumerate(keys)) == a
+
+
+@given(st.text("aB _.é日語Å\ud800", max_size=150), st.integers(1, 40))
+def test_parts_of_a_text_have_the_hashes_of_the_whole(text: str, size: int) -> None:
+    whole = hashed_shingles(text, 1).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simhash, "_PART", size)
+        patch.setattr(simhash, "_part_powers", lambda: simhash._powers(size))
+        assert hashed_shingles(text, 1).tolist() == whole
+
+
+def test_a_long_text_keeps_little_memory() -> None:
+    text = text_of(60_000)
+    assert len(text) > MAX_CHARS
+    simhash64("Warm up: " + text_of(100))
+    tracemalloc.start()
+    try:
+        simhash64(text)
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()

@@ -18,7 +18,7 @@ from webcrawl.documents.page import Page
 from webcrawl.errors import UnreadableDocument
 
 LEAST_BYTES = 4_096
-"""Smaller pages are read in the worker, as by `HtmlProcessMiddleware`."""
+"""Smaller pages that were not sent to the HTML process before are read in the worker."""
 
 
 class HtmlPipeline:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from zlib import crc32
 
@@ -130,6 +130,11 @@ class LeasedURL:
     """What the fetch is for, one of CLASSES."""
     lift: int = 0
     """The levels by which it is fetched earlier than its level says, because a lower level of its host has its turn."""
+    rank: int = field(init=False, repr=False, compare=False)
+    """The level by which a worker orders the URL; many are compared for each URL that is handed out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", self.level - self.lift)
 
     @property
     def url(self) -> str:
@@ -139,11 +144,6 @@ class LeasedURL:
     def is_link(self) -> bool:
         """Whether links of lower levels may come before it: it has no priority of its own, and no more than a URL."""
         return self.extra is None and not self.fixed
-
-    @property
-    def rank(self) -> int:
-        """The level by which a worker orders the URL."""
-        return self.level - self.lift
 
     @classmethod
     def decode(cls, index: int, host: str, entry: bytes, worth: int | None = None) -> LeasedURL:

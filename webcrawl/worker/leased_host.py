@@ -8,12 +8,15 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from webcrawl.frontier import Lease, LeasedURL, LeaseReport, Settlement
 from webcrawl.hosts.politeness import HostTurn
 from webcrawl.metrics.observations import Observations
 from webcrawl.worker.link_intake import LinkIntake
+
+_RANK = attrgetter("rank")
 
 SLICE_URLS, SLICE_SECONDS = 10, 30.0
 """A host keeps its place for so many URLs, but no longer than these seconds, although other hosts wait for it."""
@@ -133,7 +136,7 @@ class LeasedHost:
         Links of a lower level would otherwise wait here for as long as each page links to a better one.
         """
         best = self.urls[0]
-        if any(url.rank < best.rank for url in self.urls):
+        if min(map(_RANK, self.urls)) < best.rank:
             self.passed = 0  # the engine has put it before better ones: this is the share of lower levels
         elif self.urls[-1].rank > best.rank and best.is_link:
             self.passed += 1

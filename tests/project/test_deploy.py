@@ -54,6 +54,12 @@ def test_every_variable_of_compose_is_explained() -> None:
     assert used == explained | {"SCOPE"}
 
 
+def test_seeds_and_tokens_are_asked_for_only_by_the_service_that_reads_them() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    needed = set(re.findall(r"\$\{([A-Z_0-9]+):\?", text))
+    assert needed == {"POSTGRES_PASSWORD", "S3_SECRET", "USER_AGENT", "VALKEY_PASSWORD"}
+
+
 def test_prometheus_asks_the_ports_at_which_metrics_are_served() -> None:
     config = yaml.safe_load(COMPOSE["configs"]["prometheus"]["content"])
     jobs = {job["job_name"]: job for job in config["scrape_configs"]}

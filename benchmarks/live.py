@@ -1,12 +1,15 @@
 """The live lane beside a broad crawl of the same 1,000 loopback hosts: from a message to its event, in seconds.
 
-    make bench-live [ARGS="--seconds 600 --rate 200 --delay 1 --nice 10 --json FILE --plot FILE.svg"]
+    make bench-live [ARGS="--seconds 600 --rate 200 --delay 1 --workers 2 --rows 5000000 --plot FILE.svg"]
 
 Half of the URLs are short links of two to four hops. The broad crawl runs with `nice`, as
 docs/howto/put-a-stream-in.md recommends. After half of the time the lane's worker is killed (-9) and
 started again, after three quarters Valkey. The exit status is 1 if a message is lost. `--plot` draws median and 99th
 percentile over the run. The row `by turns alone` has the times that a lane without any cost would need: a simulation
 in which URLs and redirects only wait for the turns of their hosts, and the broad crawl asks hosts that nobody asks.
+`--rows` adds a service with so many rows, and reads them: 10,000 URLs a second in batches of 20, 2,000 single ones.
+The memory of the processes is that after a quarter of the run and at its end: `--seconds 1200 --rate 72 --no-kill`
+is a day at a URL a second.
 """
 
 from __future__ import annotations
@@ -21,16 +24,21 @@ import tempfile
 import time
 from argparse import Namespace
 from collections import Counter, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from runpy import run_path
 from statistics import quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.exceptions import RedisError
 
 from benchmarks.chaos_engines import Server
 from benchmarks.command import ROOT, broad, command_line, scrapy, table, write_figures
+from benchmarks.measured import tree
+from benchmarks.reads import fill, read_pages, reads_table
 from benchmarks.servers import RULES, Names, RequestLog, answer, free_port, requests, serve_web, serving
 
 PARTS = 40
@@ -38,6 +46,7 @@ PARTS = 40
 HOSTS, WORDS, ENDING_SECONDS = 1_000, " A word of a page." * 300, 90.0
 HOPS = (0, 0, 0, 2, 3, 4)
 EVENTS = "wc:{c:live}:pages"
+MEMORY = ("MB after a quarter", "MB at the end")
 
 
 class Engine(Server):
@@ -76,28 +85,93 @@ def put(engine: Redis, port: int, number: int) -> None:
     engine.xadd("live:urls", {"url": url, "id": str(number), "max_age": "3600"})
 
 
-def run(options: Namespace, home: Path) -> tuple[dict[int, float], dict[int, float], Path]:
-    """Returns when each message was put, and how many seconds later its event came; and the server's log."""
+class Uses:
+    """Processor time and memory of a run's processes over time. `roots`: name -> the processes, some ended."""
+
+    def __init__(self, roots: Mapping[str, Sequence[int]]) -> None:
+        self._roots = roots
+        self._spent: dict[int, float] = {}
+        self.at: list[float] = []
+        self.looks: list[dict[str, tuple[float, float]]] = []
+        """By name: seconds of processor time so far, and MB now."""
+
+    def look(self) -> None:
+        look = {}
+        for name, roots in self._roots.items():
+            megabytes = 0.0
+            for root in roots:
+                if processes := tree(root).values():
+                    self._spent[root] = sum(process.cpu for process in processes)
+                    megabytes += sum(process.kib for process in processes) / 1024
+            look[name] = sum(self._spent.get(root, 0.0) for root in roots), megabytes
+        self.looks.append(look)
+        self.at.append(time.monotonic())
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        first, quarter, last = self.looks[0], self.looks[len(self.looks) // 4], self.looks[-1]
+        seconds = self.at[-1] - self.at[0]
+        return {
+            name: {
+                "core seconds": last[name][0] - first[name][0],
+                "cores": (last[name][0] - first[name][0]) / seconds,
+                "MB after a quarter": quarter[name][1],
+                "MB at the end": last[name][1],
+            }
+            for name in first
+        }
+
+
+class Ran(NamedTuple):
+    """When each message was put; how many seconds later its event came; the log of the web; the use of processes.
+
+    `since`: the monotonic time of the first message.
+    """
+
+    since: float
+    put_at: dict[int, float]
+    took: dict[int, float]
+    log: Path
+    uses: dict[str, dict[str, float]]
+
+
+def run(options: Namespace, home: Path) -> Ran:
     port, log, engine = free_port("0.0.0.0"), home / "log", Engine(home, 16)
     (home / "seeds").write_text("\n".join(f"http://{address(n)}:{port}/" for n in range(HOSTS)))
     own = {**engine.settings, "DATA_DIR": home / "data", "DOWNLOAD_DELAY": options.delay}
     own |= {"ALLOWED_NETWORKS": "127.0.0.0/8", "DNS_SERVERS": "127.0.0.1:9", "FRONTIER_LEASE_SECONDS": 10}
-    lane = scrapy("crawl", "live", **own)
+    database = (options.database or home / "pages.db").absolute()
+    own["METADATA_URI"] = f"sqlite:///{database}"
+    if options.rows and not database.exists():
+        fill(own["METADATA_URI"], options.rows)
+    lane, serve_at = scrapy("crawl", "live", **own), free_port("127.0.0.1")
     client, put_at, took, last = Redis.from_url(engine.url), {}, dict[int, float](), b"0"
-    with serving(serve, port, log):
-        beside = ["nice", "-n", str(options.nice), *broad(f"@{home}/seeds", "host", own)]
-        crawls = [subprocess.Popen(command, cwd=ROOT) for command in (beside, lane)]
+    commands = {"crawl": ["nice", "-n", str(options.nice), *broad(f"@{home}/seeds", "host", own)]}
+    if options.rows:
+        commands["service"] = scrapy("serve", "--no-worker", "--port", str(serve_at), **own)
+    with serving(serve, port, log), ExitStack() as reading:
+        processes = {name: [subprocess.Popen(command, cwd=ROOT)] for name, command in commands.items()}
+        processes["lane"] = [subprocess.Popen(lane, cwd=ROOT) for _ in range(options.workers)]
+        roots = {name: [process.pid for process in each] for name, each in processes.items()}
+        roots["engine"] = [client.info("server")["process_id"]]
+        uses = Uses(roots)
         try:
             time.sleep(options.warm_up)
+            if options.rows:
+                reads = serving(read_pages, serve_at, options.rows, options.seconds, home / "reads.json")
+                reading.enter_context(reads)
             began, kills = time.time(), [(0.75, engine.kill, engine.revive), (0.5, None, None)]
             while (now := time.time() - began) < options.seconds + ENDING_SECONDS:
+                if now > len(uses.looks) * options.seconds / PARTS and now <= options.seconds:
+                    uses.look()
                 if kills and options.kill and now > kills[-1][0] * options.seconds:
                     _, kill, revive = kills.pop()
                     if kill:
                         kill(), revive()
+                        roots["engine"].append(client.info("server")["process_id"])
                     else:
-                        crawls[-1].kill()
-                        crawls.append(subprocess.Popen(lane, cwd=ROOT))
+                        processes["lane"][0].kill()
+                        processes["lane"].append(subprocess.Popen(lane, cwd=ROOT))
+                        roots["lane"].append(processes["lane"][-1].pid)
                 try:
                     while len(put_at) < min(now, options.seconds) * options.rate:
                         put(client, port, len(put_at))
@@ -108,13 +182,15 @@ def run(options: Namespace, home: Path) -> tuple[dict[int, float], dict[int, flo
                             took.setdefault(int(name), int(last.split(b"-")[0]) / 1000 - put_at[int(name)])
                 except RedisError:
                     time.sleep(0.1)
-                if now > options.seconds and len(took) == len(put_at):
+                is_read = not options.rows or (home / "reads.json").exists()
+                if now > options.seconds and len(took) == len(put_at) and is_read:
                     break
+            uses.look()
         finally:
-            for crawl in crawls:
-                crawl.kill()
+            for process in chain.from_iterable(processes.values()):
+                process.kill()
             engine.end()
-    return put_at, took, log
+    return Ran(uses.at[0], put_at, took, log, uses.figures())
 
 
 def by_turns_alone(rate: float, delay: float, others: float, seconds: float = 120.0) -> list[float]:
@@ -189,14 +265,18 @@ def plot(points: list[dict[str, float]], note: str) -> str:
 
 
 def main() -> None:
-    numbers = {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20, "nice": 10}
+    numbers: dict[str, Any] = {"seconds": 600, "rate": 200.0, "delay": 1.0, "warm_up": 20, "nice": 10}
     drawn = Path, "draw the times over the run into this file"
+    numbers["workers"] = 1, "processes of the lane"
+    numbers["rows"] = 0, "of metadata, which are read over HTTP; 0 reads nothing"
+    numbers["database"] = Path, "the file with these rows, which a first run makes"
     options = command_line(
         __doc__, json=True, **numbers, kill=(True, "kill nothing"), plot=drawn
     ).parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
-        put_at, took, log = run(options, Path(folder))
-        hits = Counter(what for _, what in requests(log))
+        since, put_at, took, log, uses = run(options, Path(folder))
+        logged = requests(log)
+        reads = reads_table(Path(folder) / "reads.json", options.seconds) if options.rows else ("", {})
     calm = min(put_at.values()) + options.seconds * (0.4 if options.kill else 1)
     rows, figures = [], {}
     for name, chosen in {"before the kills": lambda at: at <= calm, "all": lambda at: True}.items():
@@ -204,8 +284,9 @@ def main() -> None:
         cuts = quantiles(times, n=100)
         figures[name] = {"messages": len(times), "p50": cuts[49], "p99": cuts[98], "most": times[-1]}
         rows.append((name, len(times), *(f"{part:.2f}" for part in (cuts[49], cuts[98], times[-1]))))
+    hits = Counter(what for _, what in logged)
     again = sum(number - 1 for what, number in hits.items() if "/live/" in what)
-    others = sum(number for what, number in hits.items() if "/live/" not in what)
+    others = sum(0 <= at - since <= options.seconds for at, what in logged if "/live/" not in what)
     lost = len(put_at) - len(took)
     least = by_turns_alone(options.rate, options.delay, others / options.seconds)
     cuts = quantiles(least, n=100)
@@ -213,8 +294,19 @@ def main() -> None:
     rows.append(("by turns alone", len(least), *(f"{part:.2f}" for part in (cuts[49], cuts[98], least[-1]))))
     print(table("messages|number:|p50 s:|p99 s:|longest s:", rows))
     print(f"{lost} lost, {again} requests repeated, {others / options.seconds:.0f} other requests a second")
+    asked = sum(number for what, number in hits.items() if "/live/" in what)
+    used = [
+        (name, f"{each['cores']:.2f}", *(f"{each[when]:.0f}" for when in MEMORY))
+        for name, each in uses.items()
+    ]
+    print(table(f"|cores:|{'|'.join(f'{when}:' for when in MEMORY)}", used))
+    print(f"The lane used {1e3 * uses['lane']['core seconds'] / asked:.2f} ms of a core for a request")
+    if options.rows:
+        print(reads[0])
     points = over_time(put_at, took)
-    write_figures(options.json, times=figures, over_time=points, lost=lost, again=again)
+    write_figures(
+        options.json, times=figures, over_time=points, lost=lost, again=again, uses=uses, reads=reads[1]
+    )
     if options.plot:
         options.plot.write_text(
             plot(points, f"{options.rate:g} URLs a second, load {os.getloadavg()[0]:.1f}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import resource
+import subprocess
+import sys
 from argparse import Namespace
 from collections import Counter
 from dataclasses import replace
@@ -23,6 +26,7 @@ from benchmarks import (
     main_parts,
     news,
     pair,
+    reads,
     recrawl,
     report,
     servers,
@@ -36,6 +40,7 @@ from benchmarks.news_web import ARCHIVE, NewsWeb
 from benchmarks.report import Run
 from benchmarks.served import Got
 from benchmarks.sites import Site
+from webcrawl.stores.metadata import Metadata
 
 
 def run(pages: int, seconds: float, crawler_cpu: float, engine_cpu: float = 0.0) -> Run:
@@ -295,6 +300,44 @@ def test_the_plot_of_the_live_lane_has_the_times_of_each_part_of_the_run() -> No
     # a run without an answer in a part, and one of a single message
     assert len(live.over_time({0: 1.0, 1: 9.0}, {1: 0.5})) == 1
     assert live.over_time({0: 1.0}, {0: 0.5})[0]["p50"] == 0.5
+
+
+def test_the_use_of_processes_counts_those_that_have_ended(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "print(sum(range(3_000_000)), flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdin and process.stdout.readline()
+        uses = live.Uses({"ours": [process.pid], "none": []})
+        uses.look()
+        process.stdin.close()
+    uses.look()
+    (spent, megabytes), later = uses.looks[0]["ours"], uses.looks[1]["ours"]
+    assert spent > 0 and megabytes > 1 and later == (spent, 0.0)
+    assert uses.looks[0]["none"] == (0.0, 0.0)
+    uses.looks[1]["ours"], uses.at = (spent + 3.0, 5.0), [10.0, 16.0]
+    assert uses.figures()["ours"] == pytest.approx(
+        {"core seconds": 3.0, "cores": 0.5, "MB after a quarter": megabytes, "MB at the end": 5.0}
+    )
+
+
+def test_filled_rows_are_those_that_are_read(tmp_path: Path) -> None:
+    reads.fill(f"sqlite:///{tmp_path}/pages.db", 120)
+    with Metadata(f"sqlite:///{tmp_path}/pages.db") as metadata:
+        rows = metadata.get_many([reads.url_of(number) for number in (0, 49, 50, 119)])
+    assert {url: (row["title"], row["host"]) for url, row in rows.items()} == {
+        "http://h0000000.test/a/section/page-000": ("The title of a page", "http://h0000000.test"),
+        "http://h0000000.test/a/section/page-049": ("The title of a page 49", "http://h0000000.test"),
+        "http://h0000001.test/a/section/page-000": ("The title of a page 50", "http://h0000001.test"),
+        "http://h0000002.test/a/section/page-019": ("The title of a page 119", "http://h0000002.test"),
+    }
+
+
+def test_reads_are_counted_by_kind(tmp_path: Path) -> None:
+    times = {kind: [0.001] * 99 + [0.5] for kind in reads.KINDS}
+    read = {"times": times, "failures": dict.fromkeys(reads.KINDS, 2)}
+    (tmp_path / "reads.json").write_text(json.dumps(read))
+    shown, figures = reads.reads_table(tmp_path / "reads.json", 10.0)
+    assert figures["batches of 20"]["URLs/s"] == 200 and figures["single pages"]["URLs/s"] == 10
+    assert figures["single pages"]["p50 ms"] == pytest.approx(1.0) and "| single pages | 10 | 1 |" in shown
 
 
 def test_turns_of_hosts_alone_delay_the_live_lane() -> None:

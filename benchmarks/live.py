@@ -8,8 +8,8 @@ started again, after three quarters Valkey. The exit status is 1 if a message is
 percentile over the run. The row `by turns alone` has the times that a lane without any cost would need: a simulation
 in which URLs and redirects only wait for the turns of their hosts, and the broad crawl asks hosts that nobody asks.
 `--rows` adds a service with so many rows, and reads them: 10,000 URLs a second in batches of 20, 2,000 single ones.
-The memory of the processes is that after a quarter of the run and at its end: `--seconds 1200 --rate 72 --no-kill`
-is a day at a URL a second.
+The memory of the processes is that after a quarter of the run and at its end:
+`--seconds 1200 --rate 72 --no-kill --no-crawl` is a day at a URL a second.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ def run(options: Namespace, home: Path) -> Ran:
         fill(own["METADATA_URI"], options.rows)
     lane, serve_at = scrapy("crawl", "live", **own), free_port("127.0.0.1")
     client, put_at, took, last = Redis.from_url(engine.url), {}, dict[int, float](), b"0"
-    commands = {"crawl": ["nice", "-n", str(options.nice), *broad(f"@{home}/seeds", "host", own)]}
+    commands = {}
+    if options.crawl:
+        commands["crawl"] = ["nice", "-n", str(options.nice), *broad(f"@{home}/seeds", "host", own)]
     if options.rows:
         commands["service"] = scrapy("serve", "--no-worker", "--port", str(serve_at), **own)
     with serving(serve, port, log), ExitStack() as reading:
@@ -271,7 +273,12 @@ def main() -> None:
     numbers["rows"] = 0, "of metadata, which are read over HTTP; 0 reads nothing"
     numbers["database"] = Path, "the file with these rows, which a first run makes"
     options = command_line(
-        __doc__, json=True, **numbers, kill=(True, "kill nothing"), plot=drawn
+        __doc__,
+        json=True,
+        **numbers,
+        kill=(True, "kill nothing"),
+        crawl=(True, "no broad crawl beside it"),
+        plot=drawn,
     ).parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
         since, put_at, took, log, uses = run(options, Path(folder))

@@ -40,6 +40,7 @@ class Command(StoresCommand):
         from webcrawl.links.merging import merge_files
         from webcrawl.links.questions import current, linked_hosts, links_from, links_to
         from webcrawl.links.sources import link_files
+        from webcrawl.urls.canonical import as_requested
         from webcrawl.urls.reversed_hosts import plain_host, reversed_host
 
         if opts.merge:
@@ -68,7 +69,7 @@ class Command(StoresCommand):
                     {"host": plain_host(host), "links": links} for host, links in hosts[: opts.limit or total]
                 ]
             else:
-                spellings = sorted({url, opened.canonicalizer.canonical(url)})
+                spellings = sorted({url, as_requested(url), opened.canonicalizer.canonical(url)})
                 links = (links_to if opts.inbound else links_from)(files.openers, spellings, opts.crawl)
                 links = links if rows is None else current(links, rows)
                 total, noun = len(links), "link"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
 from webcrawl.links.entry import StoredLinks, pack_entry, unpack_entry
 from webcrawl.stores.tables.journal import JournalReader
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
+from webcrawl.urls.canonical import as_requested
 from webcrawl.urls.reversed_hosts import reversed_host
 
 ROLL_BYTES = 50_000_000
@@ -29,6 +31,8 @@ ROLL_BYTES = 50_000_000
 _LINE_END = ord("\n")
 _PART_BYTES = 2_000_000
 """The bytes of a column that are reduced to distinct texts at a time: about 30,000 targets."""
+_REQUESTED_OTHERWISE = r"[\[\]\\^`{|}]|\?$"
+"""Matches the normalised URLs that Scrapy requests with further escapes, or without an empty query."""
 
 Codes: TypeAlias = NDArray[np.integer[Any]]
 """The number of each row's value among the distinct values."""
@@ -80,7 +84,7 @@ class JournalRows:
     def _columns(self) -> list[Column]:
         """Returns the columns of the schema, in the order of the file."""
         arrow, lengths, pages = pyarrow(), np.frombuffer(self._lengths, dtype=np.int32), self._entries
-        urls, hosts, ranks = _sorted_targets(*self._targets.encoded())
+        urls, hosts, ranks = _sorted_targets(*_requested(*self._targets.encoded()))
         order = np.argsort(ranks, kind="stable")
         page = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[order]
         starts = (np.cumsum(lengths) - lengths)[page]
@@ -142,6 +146,24 @@ class _Words:
         offsets[1:] = ends - np.arange(len(ends))
         buffers = pyarrow().py_buffer(offsets), pyarrow().py_buffer(lines.replace(b"\n", b""))
         self._parts.append(pyarrow().StringArray.from_buffers(len(ends), *buffers).dictionary_encode())
+
+
+def _requested(words: Any, codes: Codes) -> tuple[Any, Codes]:
+    """Returns distinct targets as they are requested, as in table `pages`, and for each row the number of its target.
+
+    So a link to `?a[]=1` and the page `?a%5B%5D=1`, which are the same URL, are joined.
+    """
+    arrow = pyarrow()
+    rare = arrow.compute.match_substring_regex(words, _REQUESTED_OTHERWISE)
+    if not arrow.compute.any(rare).as_py():
+        return words, codes
+    urls = words.to_pylist()
+    for number in np.flatnonzero(rare.to_numpy(zero_copy_only=False)):
+        # the process that has read the page may have been taken over by it
+        with suppress(ValueError):
+            urls[number] = as_requested(urls[number])
+    encoded = _texts(urls).dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy()[codes]
 
 
 def _sorted_targets(words: Any, codes: Codes) -> tuple[Any, Any, Codes]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from scrapy import Request
 
 from tests.crawls import CHECKOUT
 from tests.project.documentation import blocks
@@ -86,6 +87,18 @@ def test_other_programs_read_all_files_as_one_sorted_table(tmp_path: Path) -> No
     assert len(table(tmp_path)) == 9  # a folder as one table, while a journal is in it
     store.close()
     assert len(table(tmp_path)) == 10
+
+
+def test_targets_are_spelt_as_pages_are(tmp_path: Path) -> None:
+    queries = ["?f[0]=a|b&g={1}", "?f%5B0%5D=a%7Cb&g=%7B1%7D", "?", "", "?a=?", "?a=^`"]
+    damaged = "http://[::1:x/a|b"
+    store = LinkStore(tmp_path, "broad")
+    store.write([entry(A, *(A + query for query in queries), "http://[::1]/[x]", damaged)])
+    store.close()
+    filtered = f"{A}?f%5B0%5D=a%7Cb&g=%7B1%7D"
+    requested = [filtered, filtered, A, A, f"{A}?a=?", f"{A}?a=%5E%60"]
+    assert [row["to_url"] for row in table(tmp_path)] == [*requested, "http://[::1]/%5Bx%5D", damaged]
+    assert [Request(A + query).url for query in queries] == requested
 
 
 def test_documented_queries_run(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from webcrawl.opened import OpenedCrawl
 from webcrawl.stores.clusters import DuplicateCluster, clusters
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import Metadata, StoredFetch
-from webcrawl.urls.canonical import resolve_location, split
+from webcrawl.urls.canonical import as_requested, resolve_location, split
 from webcrawl.urls.seeds import seed_url
 from webcrawl.web.crawls import in_metadata
 from webcrawl.web.page import DashboardPage, View
@@ -115,7 +115,7 @@ def _links_to(opened: OpenedCrawl, url: str) -> _Links:
     files = link_files_if_any(opened.stores)
     if files is None:
         return _Links()
-    table = links_to(files.openers, sorted({url, opened.canonicalizer.canonical(url)}))
+    table = links_to(files.openers, sorted({url, as_requested(url), opened.canonicalizer.canonical(url)}))
     return _Links(table.slice(0, _MOST_LINKS).to_pylist(), len(table), files.unfinished)
 
 

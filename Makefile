@@ -40,7 +40,7 @@ endif
 OPTIONS := $(if $(DATA),-s "DATA_DIR=$$DATA") $(if $(MAX_PAGES),-s "CRAWL_MAX_PAGES=$$MAX_PAGES")
 DEMO_OPTIONS := $(if $(SCOPE),-a "scope=$$SCOPE")
 
-.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-metadata bench-copies bench-duplicates bench-layout bench-structured simulate first-hour replay chaos scrapys-tests structure clean
+.PHONY: help numbers crawl test fuzz test-slow test-newest coverage check settings constraints proto sbom wheel weight format picture pictures dashboard tutorial screenshots uplot docs bench bench-pair bench-long bench-frontier bench-urlfrontier bench-texts bench-hostile bench-traps bench-importance bench-recrawl bench-news bench-live bench-links bench-search bench-index bench-metadata bench-copies bench-duplicates bench-layout bench-structured read-texts read-lake read-fields read-states simulate first-hour replay chaos scrapys-tests structure clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -218,6 +218,18 @@ bench-copies: .venv/.dev ## Measure how many changed copies of pages are found i
 
 bench-layout: .venv/.dev ## Read exports with DuckDB, Polars, pyarrow and Spark, beside what was stored
 	@$(BIN)/python -m benchmarks.layout $(ARGS)
+
+read-texts: .venv/.dev ## Read WET, WAT and texts of a crawl of known pages with other programs; ARGS="--pages 1000"
+	@$(BIN)/python -m benchmarks.read_texts $(ARGS)
+
+read-lake: .venv/.dev ## Read tables of Iceberg in S3 with pyiceberg, DuckDB and Spark; ARGS="--pages 1000"
+	@$(BIN)/python -m benchmarks.read_lake $(ARGS)
+
+read-fields: .venv/.dev ## Read extracted fields and mined tables with DuckDB, Polars and Python; ARGS="--pages 1000"
+	@$(BIN)/python -m benchmarks.read_fields $(ARGS)
+
+read-states: .venv/.dev ## Compare states and checked pages on the terminal, in lists and by the HTTP API; ARGS="--pages 1000"
+	@$(BIN)/python -m benchmarks.read_states $(ARGS)
 
 bench-structured: .venv/.dev ## Read the structured data of HTML files with extruct, beside what the project reads: ARGS=folder
 	@$(BIN)/python -m benchmarks.structured_data $(ARGS)

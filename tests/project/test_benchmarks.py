@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from benchmarks import (
+    beside_truth,
     command,
     compare,
     hostile,
@@ -35,6 +36,7 @@ from benchmarks import (
 from benchmarks.compare import in_turn
 from benchmarks.contender import CONTENDERS, Task
 from benchmarks.generated_web import TROUBLES, World
+from benchmarks.known_site import SITE, KnownSite
 from benchmarks.long import Point
 from benchmarks.news_web import ARCHIVE, NewsWeb
 from benchmarks.report import Run
@@ -346,3 +348,24 @@ def test_turns_of_hosts_alone_delay_the_live_lane() -> None:
     assert len(alone) == len(beside) == 200
     assert alone[0] == 0.0 and alone[-1] < beside[-1]
     assert sum(alone) < sum(beside), "the broad crawl takes turns"
+
+
+def test_what_programs_read_is_shown_beside_the_truth(capsys: pytest.CaptureFixture[str]) -> None:
+    read = {"one": {"pages": 1_200, "kind": "a"}, "other": {"pages": 1_199}}
+    assert beside_truth.report({"pages": 1_200, "kind": "a"}, read) == 1
+    rows = ["| what | truth | one | other |", "|---|---:|---:|---:|", "| pages | 1,200 | 1,200 | 1,199 |"]
+    expected = [*rows, "| kind | a | a |  |", "WRONG other: pages: 1,199 instead of 1,200"]
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_a_known_site_has_what_it_says() -> None:
+    site = KnownSite(40)
+    pages = [site.page(number) for number in range(40)]
+    assert sum(page.count("<a href=/page/") for page in pages) == len(list(site.links()))
+    prices = [site.price(number) for number in range(40)]
+    assert all(price is None or f"{price}" in page for price, page in zip(prices, pages, strict=True))
+    site.version = 2
+    changed = [number for number in range(40) if site.page(number) != pages[number]]
+    assert changed == [0, 10, 20, 30]
+    site.publish()
+    assert site.web.sites[SITE].keys() >= {"/", "/page/39", "/copy/0", "/gone/0", "/old/0"}

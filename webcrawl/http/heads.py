@@ -26,6 +26,8 @@ LONGEST_HEAD = 128 * 1024
 """The most bytes of the head of a response, with the responses with a status of 1xx before it."""
 LONGEST_LINE = 64 * 1024
 MOST_LINES = 1000
+_MOST_BLANK = 256
+"""The most bytes of empty lines before a status line."""
 
 UP_TO_STATUS = rb"HTTP[^ \t\r\n]*[ \t]+"
 """A regular expression, of any case, for a status line before its status, also one that is not as the standard says."""
@@ -37,7 +39,8 @@ _REGULAR_LINE = re.compile(_STATUS_LINE)
 _REGULAR = re.compile(rb"%b\r\n((?:%b:[^\r\n\0]*+\r\n)*+)\r\n" % (_STATUS_LINE, _TOKEN))
 _REGULAR_FIELD = re.compile(rb"([^:]++):[ \t]*+([^\r]*+)\r\n")
 # up to four other bytes before the line, as in Chromium, or empty lines
-_BEFORE = rb"(?:[\r\n]*|.{0,4}?)"
+_BLANK = re.compile(rb"[\r\n]*+")
+_BEFORE = rb"(?:[\r\n]{0,%d}+|.{0,4}?)" % _MOST_BLANK
 _LENIENT = re.compile(
     _BEFORE + rb"(" + UP_TO_STATUS + rb"([1-9]\d\d)(?!\d).*?)\n\r?\n", re.IGNORECASE | re.DOTALL
 )
@@ -98,6 +101,10 @@ class HeadReader:
         if data and (start or not self._data):
             self._data = bytearray(data[start:])
             self._before += start
+        if (
+            data.count(b"\n", start) > MOST_LINES
+        ):  # now, because each further line would be searched with all before
+            _check_size(bytes(self._data))
         self._check()
         return None
 
@@ -109,6 +116,8 @@ class HeadReader:
             raise MalformedHead(f"a head of more than {LONGEST_HEAD} bytes")
         if len(self._data) >= _START_BYTES and not _START.match(self._data):
             line = bytes(self._data.lstrip(b"\r\n"))
+            if len(self._data) - len(line) > _MOST_BLANK:
+                raise MalformedHead(f"more than {_MOST_BLANK} bytes of empty lines before the status line")
             if len(line) >= _START_BYTES:
                 raise _bad_line(line)
 
@@ -122,8 +131,8 @@ class HeadReader:
 
 def _end_of_head(data: bytes, start: int, searched: int) -> int:
     """Returns where the head at `start` ends, 0 if it is not complete; no blank line begins before `searched`."""
-    while data[start : start + 1] in (b"\r", b"\n"):
-        start += 1
+    if data[start : start + 1] in (b"\r", b"\n") and (before := _BLANK.match(data, start)):
+        start = before.end()
     blank = _BLANK_LINE.search(data, max(start, searched))
     return blank.end() if blank else 0
 

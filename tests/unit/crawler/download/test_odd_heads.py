@@ -14,7 +14,7 @@ from tests.wire import Say, Wire, plain
 from webcrawl.crawler.errors import MalformedAnswer
 from webcrawl.crawler.fetch import exchange_of
 from webcrawl.documents.exchange import status_in
-from webcrawl.errors import MalformedHead
+from webcrawl.errors import HeadTooLong, MalformedHead
 from webcrawl.http.heads import HeadReader, read_head
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -261,3 +261,43 @@ def test_data_that_cannot_become_a_head_ends_the_wait(data: bytes, may: bool) ->
     else:
         with pytest.raises(MalformedHead):
             HeadReader().feed(data)
+
+
+def fed_until_refused(start: bytes, again: bytes) -> tuple[int, MalformedHead]:
+    """Feeds a reader `again` until it raises; returns how often, and what it raised."""
+    reader = HeadReader()
+    assert reader.feed(start) is None
+    for number in range(1, 200_000):
+        try:
+            assert reader.feed(again) is None
+        except MalformedHead as error:
+            return number, error
+    raise AssertionError("never refused")
+
+
+@cases("again", [b"\n", b"\r", b"\r\n"])
+def test_empty_lines_before_a_status_line_are_refused_after_a_few(again: bytes) -> None:
+    number, error = fed_until_refused(again, again)
+    assert (number + 1) * len(again) <= 258
+    assert "empty lines" in str(error)
+
+
+def test_empty_lines_before_a_head_count_alike_in_any_pieces() -> None:
+    head = answered(OK.strip())
+    for blank, is_read in ((256, True), (257, False)):
+        whole = b"\n" * blank + head
+        readers = HeadReader(), HeadReader()
+        try:
+            bytewise = (readers[1].feed(whole[at : at + 1]) for at in range(len(whole)))
+            parsed = [readers[0].feed(whole), next(filter(None, bytewise))]
+            assert [read[0].status for read in parsed if read] == [200, 200]
+            assert is_read
+        except MalformedHead:
+            assert not is_read
+
+
+@cases("again", [b"a:\n", b"a: b\r\n", b" more\n"])
+def test_a_head_of_many_lines_is_refused_as_its_lines_come(again: bytes) -> None:
+    number, error = fed_until_refused(OK, again)
+    assert number == 1000
+    assert isinstance(error, HeadTooLong)

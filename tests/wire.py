@@ -102,6 +102,7 @@ class Proxy:
     asked: list[bytes] = field(default_factory=list)
     credentials: list[bytes | None] = field(default_factory=list)
     refusal: bytes | None = None
+    grant: bytes = b"HTTP/1.1 200 Go on\r\n\r\n"
 
     @property
     def url(self) -> str:
@@ -147,7 +148,7 @@ class Proxy:
         host = target.split(b"/")[2] if b"://" in target else target
         there, back = await asyncio.open_connection("127.0.0.1", self.ways[host.decode()])
         if method == b"CONNECT":
-            writer.write(b"HTTP/1.1 200 Go on\r\n\r\n")
+            writer.write(self.grant)
         else:
             # one request a connection, since only the first one is read
             line = line.replace(b"http://" + host, b"", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from http import HTTPStatus
 from typing import TypeAlias
 
 import httptools
@@ -198,8 +199,13 @@ def is_more(data: bytes) -> bool:
 Framing: TypeAlias = SizedBody | ChunkedBody
 
 
+def is_tunnel(status: int) -> bool:
+    """Returns whether a status means that the proxy has connected (RFC 9110, section 9.3.6)."""
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
 def framing_of(head: ResponseHead, method: str) -> Framing:
     """Returns how the body of a response to a request is framed."""
-    if method == "HEAD" or (method == "CONNECT" and head.status == 200):
+    if method == "HEAD" or (method == "CONNECT" and is_tunnel(head.status)):
         return SizedBody(0)
     return ChunkedBody() if head.chunked else SizedBody(head.length)

@@ -33,6 +33,8 @@ UP_TO_STATUS = rb"HTTP[^ \t\r\n]*[ \t]+"
 """A regular expression, of any case, for a status line before its status, also one that is not as the standard says."""
 _SWITCHING = 101
 _NO_BODY = (_SWITCHING, 204, 304)
+_ALSO_CONTENT_CODINGS = (b"gzip", b"x-gzip", b"deflate")
+"""Transfer codings that are content codings too (RFC 9112, section 7.2)."""
 _STATUS_LINE = rb"HTTP/(1\.[01]) ([1-9]\d\d)(?: [^\r\n\0]*+)?+"
 _TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _REGULAR_LINE = re.compile(_STATUS_LINE)
@@ -104,6 +106,7 @@ class HeadReader:
         if (
             data.count(b"\n", start) > MOST_LINES
         ):  # now, because each further line would be searched with all before
+            self.check_lines()
             _check_size(bytes(self._data))
         self._check()
         return None
@@ -141,9 +144,10 @@ def read_head(data: bytes) -> ResponseHead:
     """Reads a complete head; raises MalformedHead.
 
     Lines without a valid name are left out, and NUL and CR in a value become spaces (RFC 9110, section 5.5). As in
-    browsers, Transfer-Encoding overrides Content-Length if it is chunked, and is ignored otherwise. A length may be
-    repeated (RFC 9110, section 8.6), and one that is no number counts as none. Other software may see such a response
-    end elsewhere.
+    browsers, Transfer-Encoding overrides Content-Length if it names chunked, and is ignored otherwise. A coding that it
+    names beside chunked, although nobody asked for it, is read as the last Content-Encoding. A length may be repeated
+    (RFC 9110, section 8.6), and one that is no number counts as none. Other software may see such a response end
+    elsewhere.
     """
     version, status, line, fields, remarks = _parsed(data)
     lengths: list[bytes] = []
@@ -156,9 +160,15 @@ def read_head(data: bytes) -> ResponseHead:
                 coding += value.lower() + b","
             case b"connection":
                 options += value.lower() + b","
-    chunked, sent = b"chunked" in coding, data
+    chunked, sent = coding == b"chunked,", data
+    if coding and not chunked:
+        names = [name.strip() for name in coding.split(b",")]
+        chunked = b"chunked" in names
+        if chunked and (inner := [name for name in names if name in _ALSO_CONTENT_CODINGS]):
+            # the body is kept without its transfer coding, and would be decoded by nobody
+            fields = [*fields, (b"Content-Encoding", b", ".join(inner))]
     keeps_open = b"close" not in options and (version == "1.1" or b"keep-alive" in options)
-    if line or len(lengths) > 1 or (coding and (lengths or not chunked)):
+    if line or len(lengths) > 1 or (coding and (lengths or coding != b"chunked,")):
         keeps_open, ignored = False, b"content-length" if chunked else b"transfer-encoding"
         fields = [(name, value) for name, value in fields if name.lower() != ignored]
         sent = b"\r\n".join([line or data.partition(b"\r\n")[0], *map(b": ".join, fields), b"", b""])

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from webcrawl.errors import CrawlError, HandshakeFailed, NotConnected, TunnelRefused
+from webcrawl.http.bodies import is_tunnel
 from webcrawl.http.connection import BodyReadAhead, HTTPConnection, Rate
 from webcrawl.http.requests import SOCKS_VERSIONS, Origin, head_of
 from webcrawl.http.tls import encrypt
@@ -139,7 +140,7 @@ class Pool:
                 "CONNECT", head_of(b"CONNECT", server.authority, server._replace(login=None), fields, 0)
             )
             head = await connection.head()
-            if head.status != HTTPStatus.OK:
+            if not is_tunnel(head.status):
                 # a status of 5xx means that the proxy cannot reach the host
                 is_proxy = head.status < HTTPStatus.INTERNAL_SERVER_ERROR
                 raise TunnelRefused(f"the proxy answers {head.status} to CONNECT", is_proxy=is_proxy)

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import random
 import time
+import zlib
 from typing import Any
 
 import brotli
@@ -16,7 +17,9 @@ from scrapy.http import HtmlResponse, Response
 
 from tests.cases import cases
 from tests.downloads import Client, run
+from tests.wire import Say, Wire
 from webcrawl.crawler.access import ROBOTS
+from webcrawl.crawler.fetch import exchange_of
 from webcrawl.documents import content_coding
 from webcrawl.documents.content_coding import zstd  # type: ignore[attr-defined]
 from webcrawl.middlewares.decoding import DecodingMiddleware
@@ -49,6 +52,33 @@ def test_body_is_decoded_and_the_header_removed() -> None:
             assert (response.body, response.status, response.flags) == (PAGE, 203, ["a"])
             assert (response.protocol, response.headers["X-A"]) == ("HTTP/1.1", b"b")
             assert "Content-Encoding" not in response.headers
+
+    run(check())
+
+
+@cases(
+    ("lines", "body"),
+    [
+        (b"Transfer-Encoding: gzip, chunked\r\n", gzip.compress(PAGE)),
+        (
+            b"Content-Encoding: deflate\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+            gzip.compress(zlib.compress(PAGE)),
+        ),
+    ],
+)
+def test_a_transfer_coding_nobody_asked_for_is_decoded(lines: bytes, body: bytes) -> None:
+    async def check() -> None:
+        chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        async with (
+            Wire([Say([b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n" + chunk])]) as wire,
+            Client() as client,
+        ):
+            request = Request(wire.url())
+            response = await decoded(await client.send(request), request)
+            assert (response.body, response.flags) == (PAGE, [])
+            exchange = exchange_of(request)
+            # readers of the archive decode what its head names
+            assert exchange is not None and b"Content-Encoding: gzip\r\n" in exchange.response_head
 
     run(check())
 

@@ -237,6 +237,19 @@ def test_https_is_tunnelled_through_the_proxy(authority: Authority) -> None:
     run(check())
 
 
+@cases("status", [b"201 Created", b"204 No Content", b"299 Odd"])
+def test_any_status_of_success_opens_a_tunnel(status: bytes, authority: Authority) -> None:
+    async def check() -> None:
+        async with (
+            Wire([plain(b"secret")], authority.context) as wire,
+            Proxy({"secure.test:443": wire.port}, grant=b"HTTP/1.1 %b\r\n\r\n" % status) as proxy,
+            Client() as client,
+        ):
+            assert (await client.get("https://secure.test/", meta={"proxy": proxy.url})).body == b"secret"
+
+    run(check())
+
+
 def test_refusal_of_a_proxy_raises() -> None:
     async def check() -> None:
         async with Proxy({}, refusal=b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n") as proxy:

@@ -29,6 +29,9 @@ READABLE = {
     "head and chunks ended by line feeds": CHUNKED.replace(b"\r", b"") + b"\n4\nbody\n0\n\n",
     "chunks ended by both": CHUNKED + b"\r\n2 ;a=b\nbo\r\n002\r\ndy\n0\nX: y\r\n\n",
     "a repaired head, chunks ended by line feeds": CHUNKED + b"X N: ab\r\n\r\n4\nbody\n0\n\n",
+    "a coding whose name has that of another": OK
+    + b"Transfer-Encoding: notchunked\r\nContent-Length: 4\r\n\r\nbody",
+    "chunked in a list": OK + b"Transfer-Encoding: identity , Chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
     "too much of a body": OK + b"Content-Length: 4\r\n\r\nbody and more",
 }
 

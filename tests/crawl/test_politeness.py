@@ -315,6 +315,55 @@ def test_a_callback_may_finish_its_downloads_after_ctrl_c(
     assert (result.summary["queued"], result.summary["dead_letters"]) == (0, 0)
 
 
+CANCELS_DOWNLOADS = """
+import asyncio
+
+from scrapy import Request, Spider, signals
+
+class Cancelling(Spider):
+    name = "cancelling"
+
+    async def start(self):
+        yield Request(self.home)
+
+    async def parse(self, response):
+        for path, moment in (("/begun", signals.request_reached_downloader), ("/cut", signals.headers_received)):
+            url = self.other + path
+            download = asyncio.ensure_future(self.crawler.engine.download_async(Request(url)))
+
+            def cancel(request, download=download, url=url):
+                if request.url == url:
+                    asyncio.get_running_loop().call_soon(download.cancel)
+
+            self.crawler.signals.connect(cancel, moment)
+            await asyncio.wait([download])
+            assert download.cancelled()
+        last = await self.crawler.engine.download_async(Request(self.other + "/whole"))
+        yield {"last": last.url}
+"""
+
+
+def test_a_cancelled_download_gives_back_the_turn_of_its_host(
+    project: Project, local_web: StartWeb, start_crawl: StartCrawl, tmp_path: Path
+) -> None:
+    project.add_spider("cancelling", CANCELS_DOWNLOADS)
+    web = local_web(SITE, OTHER)
+    home, items = put_pages(web, SITE, 0), tmp_path / "items.jsonl"
+    for path in ("/begun", "/cut", "/whole"):
+        web.put(OTHER, path, "a page")
+    result = start_crawl(
+        "cancelling",
+        project=project.folder,
+        command=("crawl", "-o", str(items)),
+        arguments={"home": home, "other": web.host(OTHER)},
+        ALLOWED_NETWORKS="127.0.0.0/8",
+        CONCURRENT_REQUESTS=2,
+        DOWNLOAD_DELAY=0.1,
+    ).wait()
+    assert json.loads(items.read_text()) == {"last": web.url(OTHER, "/whole")}
+    assert "Traceback" not in result.stderr
+
+
 def test_requests_keep_the_delay_with_several_connections(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     home = put_pages(web, SITE, 8, delay=1.2)

@@ -201,6 +201,13 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         self._give(request, outcome)
         tasks.finish_fetch(request)
 
+    def process_cancellation(self, request: Request) -> None:
+        """Gives back the turns of a request whose download was cancelled, by the spider or with a hung page."""
+        if request in self._taken:
+            self._costs.of(self._taken[request][0]).bytes += fetch_of(request).received
+        # a request that was sent keeps its host's gap; its connection is closed already
+        self._give(request, Ok())
+
     def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
         if is_robots(request) and isinstance(exception, MalformedAnswer):
             return Throttled()

@@ -23,9 +23,11 @@ Judge = Callable[[Request, Exception], Request | None]
 class MiddlewareChain:
     """Passes requests, responses and exceptions through downloader middlewares.
 
-    It differs from Scrapy's DownloaderMiddlewareManager in two ways. A method that returns at once is not wrapped in
+    It differs from Scrapy's DownloaderMiddlewareManager in three ways. A method that returns at once is not wrapped in
     a coroutine. An exception from `process_response` goes to `judge`. Scrapy gives it to no middleware, so the page
-    would count as done. `translate` returns the exception to handle instead of a raised exception.
+    would count as done. If a download is cancelled, `process_cancellation(request)` of each middleware that has it is
+    called, so that it gives back what it holds for the request. `translate` returns the exception to handle instead of
+    a raised exception.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class MiddlewareChain:
         self._requests = _methods(chain, "process_request", crawler)
         self._responses = _methods(chain[::-1], "process_response", crawler)
         self._exceptions = _methods(chain[::-1], "process_exception", crawler)
+        self._cancellations = _methods(chain[::-1], "process_cancellation", crawler)
         self._judge = judge
         self._translate = translate
 
@@ -51,16 +54,21 @@ class MiddlewareChain:
         Raises exceptions of `fetch` and middlewares that no middleware handled, and TypeError for a wrong return value.
         """
         try:
-            result = await self._process_request(request, fetch)
-        except Exception as error:
-            result = await self._process_exception(request, self._translate(error))
-        try:
-            return await self._process_response(request, result)
-        except Exception as error:
-            error = self._translate(error)
-            if self._judge is not None and (again := self._judge(request, error)) is not None:
-                return again
-            raise error
+            try:
+                result = await self._process_request(request, fetch)
+            except Exception as error:
+                result = await self._process_exception(request, self._translate(error))
+            try:
+                return await self._process_response(request, result)
+            except Exception as error:
+                error = self._translate(error)
+                if self._judge is not None and (again := self._judge(request, error)) is not None:
+                    return again
+                raise error
+        except asyncio.CancelledError:
+            for method in self._cancellations:
+                method(request=request)
+            raise
 
     async def _process_request(
         self, request: Request, fetch: Callable[[Request], Coroutine[Any, Any, Response]]

@@ -88,6 +88,57 @@ def test_new_request_ends_response_processing(waits: bool) -> None:
     assert log == ["request a", "request b", "response b"]
 
 
+class Holding:
+    """Holds something for each request until its response or cancellation, and may wait for ever with either."""
+
+    def __init__(self, hangs_at: str) -> None:
+        self.hangs_at = hangs_at
+        self.held: set[Request] = set()
+        self.hangs = asyncio.Event()
+
+    async def hang(self, at: str) -> None:
+        if at == self.hangs_at:
+            self.hangs.set()
+            await asyncio.Event().wait()
+
+    async def process_request(self, request: Request) -> None:
+        self.held.add(request)
+        await self.hang("request")
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        await self.hang("response")
+        return response
+
+    async def process_exception(self, request: Request, exception: Exception) -> None:
+        await self.hang("exception")
+
+    def process_cancellation(self, request: Request) -> None:
+        self.held.remove(request)
+
+
+@pytest.mark.parametrize("at", ["request", "fetch", "response", "exception"])
+def test_a_cancelled_download_is_known_to_middlewares(at: str) -> None:
+    async def check() -> None:
+        middleware = Holding(at)
+
+        async def fetch(request: Request) -> Response:
+            await middleware.hang("fetch")
+            if at == "exception":
+                raise OSError
+            return Response(URL)
+
+        chain = MiddlewareChain([Middleware("a", [], waits=True), middleware], get_crawler())
+        download = asyncio.ensure_future(chain.download(Request(URL), fetch))
+        await middleware.hangs.wait()
+        assert middleware.held
+        download.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await download
+        assert not middleware.held
+
+    asyncio.run(check())
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_error_in_response_processing_goes_to_the_failure_judge(waits: bool) -> None:
     errors: list[Exception] = []

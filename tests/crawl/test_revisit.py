@@ -17,7 +17,7 @@ from tests.documents import pdf, rss, urlset, zipped
 from tests.web import Hit, LocalWeb, Reply
 from webcrawl.stores.metadata import Metadata
 
-SITE = "127.0.1.1"
+SITE, OTHER = "127.0.1.1", "127.0.1.2"
 StartWeb = Callable[..., LocalWeb]
 RunCrawl = Callable[..., CrawlResult]
 
@@ -147,6 +147,28 @@ def check_records(result: CrawlResult, web: LocalWeb) -> None:
             history = metadata.history(url)
             assert [(fetch.status, fetch.changed) for fetch in history] == [(200, False), (304, False)]
             assert history[1].warc_file
+
+
+def test_validators_of_a_page_are_not_sent_to_the_target_of_its_redirect(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE, OTHER)
+    dated = {"Last-Modified": "Mon, 02 Feb 2026 00:00:00 GMT", "ETag": '"visitor-42"'}
+
+    def target(hit: Hit) -> Reply:
+        conditional = hit.headers.keys() & {"If-None-Match", "If-Modified-Since"}
+        return Reply("", status=304) if conditional else Reply("<title>moved</title>")
+
+    web.put(SITE, "/", Reply("<title>here</title>", headers=dated))
+    crawl([web.url(SITE)], CRAWL_ID="first")
+    moved = web.put(OTHER, "/moved", target)
+    web.put(SITE, "/", Reply("", status=302, headers={"Location": moved}))
+    web.hits.clear()
+    both = "127.0.0.0/8"
+    result = crawl([web.url(SITE)], CRAWL_ID="second", REVISIT=True, ALLOWED_NETWORKS=both)
+    assert [(hit.path, hit.status) for hit in web.pages()] == [("/", 302), ("/moved", 200)]
+    rows = {row["url"]: (row["status"], row["state"], row["title"]) for row in result.rows()}
+    assert rows[moved] == (200, "fetched", "moved")
 
 
 def test_validators_of_a_304_are_stored_if_one_of_them_matches(local_web: StartWeb, crawl: RunCrawl) -> None:

@@ -37,6 +37,8 @@ _LARGEST_WALL, _MOST_TEXT_OF_A_WALL = 32_768, 2_000
 """The bytes of a page that may be a wall, and of one with the header Refresh."""
 _LEAST_SUCCESS, _LEAST_REDIRECT, _TEMPORARY = 200, 300, 307
 _REFUSALS = (401, 403)
+_CONDITIONS = ("If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range")
+"""Headers whose values the redirected page has sent: another page would compare its own with them."""
 _SKIPS = "cookie_skips"
 """Request.meta key: how many redirects in a row have skipped the seen test."""
 _KEPT = "cookies_kept"
@@ -60,6 +62,7 @@ class RedirectMiddleware(SessionComponent):
             result = self._redirects.process_response(request, gate or response)
             if not isinstance(result, Request):
                 return response
+            self._leave_out_headers(request, result)
             if is_robots(request):
                 return result
             target = normalize(result.url)
@@ -96,6 +99,11 @@ class RedirectMiddleware(SessionComponent):
         if not await self._is_error(request, response, target):
             self._link(request, target)
         return result
+
+    def _leave_out_headers(self, request: Request, result: Request) -> None:
+        """Removes the headers that were made for the redirected page alone (RFC 9110, section 15.4)."""
+        for name in _CONDITIONS:
+            result.headers.pop(name, None)
 
     def _allowed(self, request: Request, target: str, result: Request) -> str | None:
         """Returns the URL to crawl for the target of a redirect, or None; marks a target outside the scope."""

@@ -51,6 +51,22 @@ def test_two_workers_keep_the_rules_of_a_host(local_web: StartWeb, crawl: RunCra
     assert "/page1" not in pages_of(web, OTHER) and "/page0" in pages_of(web, OTHER)
 
 
+def test_the_target_of_a_redirect_gets_the_user_agent_of_its_host(
+    local_web: StartWeb, crawl: RunCrawl
+) -> None:
+    web = local_web(SITE, OTHER)
+    seeds = [web.url(SITE), web.url(OTHER)]
+    for label, other in ((SITE, OTHER), (OTHER, SITE)):
+        web.put(label, "/moved", f"here at {label}")
+        there = web.url(other, "/moved")
+        web.put(label, "/", Reply("", status=302, headers={"Location": there}))
+    rule = {"match": SITE, "user_agent": "rulebot/1"}
+    crawl(seeds, POLITENESS_RULES=json.dumps([rule]), USER_AGENT="usualbot/1")
+    assert sorted(web.paths(SITE)) == sorted(web.paths(OTHER)) == ["/", "/moved", "/robots.txt"]
+    assert {hit.headers["User-Agent"] for hit in web.log(SITE)} == {"rulebot/1"}
+    assert {hit.headers["User-Agent"] for hit in web.log(OTHER)} == {"usualbot/1"}
+
+
 def test_a_rule_may_be_raised_and_removed_between_crawls(local_web: StartWeb, crawl: RunCrawl) -> None:
     web = local_web(SITE)
     seed = put_pages(web, SITE, 12)

@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
 from scrapy.http import Response
 
-from webcrawl.crawler.access import is_robots, tasks_of
+from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.responses import (
     COOKIES_KEPT,
     COOKIES_REFUSED,
@@ -26,7 +26,7 @@ from webcrawl.documents.html.links import refresh_address
 from webcrawl.documents.html.script_redirects import refreshes
 from webcrawl.documents.page import REDIRECTS_TO_ITSELF, WANTS_COOKIES, Page
 from webcrawl.errors import EngineUnavailable, InvalidURL
-from webcrawl.urls.canonical import normalize, resolve, with_slashes, without_fragment
+from webcrawl.urls.canonical import hostname, normalize, resolve, with_slashes, without_fragment
 
 _VARIANT = "redirected_to_variant"
 """The Request.meta key of a request that skips the seen test, because its URL is a variant of the redirected URL."""
@@ -101,9 +101,15 @@ class RedirectMiddleware(SessionComponent):
         return result
 
     def _leave_out_headers(self, request: Request, result: Request) -> None:
-        """Removes the headers that were made for the redirected page alone (RFC 9110, section 15.4)."""
+        """Removes the headers that were made for the redirected page or its host (RFC 9110, section 15.4)."""
         for name in _CONDITIONS:
             result.headers.pop(name, None)
+        rules = self._session.turns.rules
+        if rules is not None and (agent := request.headers.get("User-Agent")) is not None:
+            usual = getattr(self._crawler.spider, "user_agent", self._crawler.settings["USER_AGENT"])
+            # the target gets its own: robots.txt is read by the user agent of its host
+            if agent.decode("latin-1") in (rules.of(hostname(host_of(request))).user_agent, usual):
+                del result.headers["User-Agent"]
 
     def _allowed(self, request: Request, target: str, result: Request) -> str | None:
         """Returns the URL to crawl for the target of a redirect, or None; marks a target outside the scope."""

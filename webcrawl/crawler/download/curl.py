@@ -160,9 +160,13 @@ class CurlDownloadHandler(SessionComponent):
         if server is not None and server.is_socks and not server.resolves_names:
             tried = to_try(await self._addresses(name, number, paced_address(request)))
             resolved += _resolved(name, number, tried)
-        peer, peer_port = (name, number) if server is None else (server.host, server.port)
-        only = paced_address(request) if server is None else None
-        tried = to_try(self._session.local_addresses.together(await self._addresses(peer, peer_port, only)))
+        if server is None:
+            peer, peer_port = name, number
+            addresses = await self._addresses(name, number, paced_address(request))
+        else:  # the operator or the spider chose it, so it may be at an inner address
+            peer, peer_port = server.host, server.port
+            addresses = await self._addresses_of_any(peer)
+        tried = to_try(self._session.local_addresses.together(addresses))
         resolved += _resolved(peer, peer_port, tried)
         if resolved:
             way.append((option.RESOLVE, resolved))
@@ -172,11 +176,14 @@ class CurlDownloadHandler(SessionComponent):
 
     async def _addresses(self, name: str, number: int, only: str | None = None) -> list[str]:
         """Returns the addresses of a host that the guard allows; an address is its own."""
+        addresses = await self._addresses_of_any(name)
         if is_address(name):
-            return [name]
-        answer = await self._session.resolver.resolve(name)
-        self._session.guard.check_all(answer.addresses, hostname=name, port=number)
-        return [address for address in answer.addresses if only in (None, address)]
+            return addresses
+        self._session.guard.check_all(addresses, hostname=name, port=number)
+        return [address for address in addresses if only in (None, address)]
+
+    async def _addresses_of_any(self, name: str) -> list[str]:
+        return [name] if is_address(name) else list((await self._session.resolver.resolve(name)).addresses)
 
     def _request_options(self, request: Request) -> Iterator[tuple[Any, Any]]:
         """Yields method, headers and body; raises ValueError for a header with a line break."""

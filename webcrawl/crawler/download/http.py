@@ -247,8 +247,12 @@ class HTTPDownloadHandler(SessionComponent):
         return to_try(answer.addresses)
 
     async def _addresses_of_proxy(self, host: str, port: int) -> Sequence[str]:
-        """Returns the addresses of a proxy, which may be an inner one if the operator wrote it."""
-        return [host] if is_address(host) else await self._addresses(host, port)
+        """Returns the addresses of a proxy to try, which may be inner ones; raises NameNotResolved.
+
+        The guard is not asked, because the operator or the spider chose the proxy. As a target of a link, the same name
+        and port are refused at an inner address like any others.
+        """
+        return [host] if is_address(host) else to_try((await self._resolver.resolve(host)).addresses)
 
 
 def _ssl_context(crawler: Crawler) -> ssl.SSLContext:

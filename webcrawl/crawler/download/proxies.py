@@ -23,10 +23,7 @@ from scrapy.utils.url import add_http_if_no_scheme
 from webcrawl.crawler.access import host_of
 from webcrawl.crawler.errors import Postponed, ProxyFailed
 from webcrawl.crawler.session import Session
-from webcrawl.hosts.address_guard import AddressGuard
 from webcrawl.hosts.proxies import Proxy, ProxyPool
-from webcrawl.http.requests import PROXY_PORTS
-from webcrawl.urls.canonical import is_address
 
 _PROXY_OR_HOST = (
     CannotResolveHostError,
@@ -47,7 +44,6 @@ class Proxies:
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._pool = session.proxies
-        self._guard = session.guard
         self._turns = session.turns
         self._encoding = crawler.settings.get("HTTPPROXY_AUTH_ENCODING")
 
@@ -58,11 +54,10 @@ class Proxies:
         """
         pool = self._pool
         if pool is None or has_own_proxy(request):
-            return await download(proxy_of(request, self._guard, self._encoding))
+            return await download(proxy_of(request, self._encoding))
         clock = asyncio.get_running_loop().time
         while True:
             proxy = await self._choose(pool, request)
-            allow(self._guard, proxy.url)
             try:
                 response = await download(proxy.url)
             except ProxyFailed as error:
@@ -100,14 +95,7 @@ def is_proxied(session: Session, request: Request) -> bool:
     return (session.proxies is not None and not has_own_proxy(request)) or bool(request.meta.get("proxy"))
 
 
-def allow(guard: AddressGuard, proxy: str) -> None:
-    """Lets a proxy with a host name pass the guard, because an operator chose it."""
-    url = urlsplit(proxy)
-    if url.hostname and not is_address(url.hostname):
-        guard.allow_host(url.hostname, url.port or PROXY_PORTS.get(url.scheme, 80))
-
-
-def proxy_of(request: Request, guard: AddressGuard, encoding: str) -> str | None:
+def proxy_of(request: Request, encoding: str) -> str | None:
     """Returns the URL of the proxy in Request.meta, with the credentials of Proxy-Authorization; None without one.
 
     `encoding` is for the credentials. Raises DownloadFailedError for any authorization but Basic.
@@ -116,7 +104,6 @@ def proxy_of(request: Request, guard: AddressGuard, encoding: str) -> str | None
     if not proxy:
         return None
     url = urlsplit(add_http_if_no_scheme(proxy))
-    allow(guard, url.geturl())
     credentials = request.headers.get("Proxy-Authorization")
     if credentials is None:
         return url.geturl()

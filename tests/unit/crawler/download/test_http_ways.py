@@ -283,13 +283,16 @@ def test_address_guard_applies_behind_a_proxy() -> None:
     run(check())
 
 
-def test_proxy_can_be_given_by_name() -> None:
+def test_proxy_can_be_given_by_name_and_is_no_target_of_links() -> None:
     async def check() -> None:
         async with Wire([plain(b"page")]) as wire, Proxy({"far.test": wire.port}) as proxy:
             with names(proxy_test="127.0.0.1") as nameserver:
                 async with Client(ALLOWED_NETWORKS=[], DNS_SERVERS=[nameserver]) as client:
                     way = f"proxy.test:{proxy.port}"
                     assert (await client.get("http://far.test/", meta={"proxy": way})).body == b"page"
+                    with pytest.raises(RequestRefused):
+                        await client.get(f"http://{way}/")
+            assert len(proxy.asked) == 1
 
     run(check())
 

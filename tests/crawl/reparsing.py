@@ -30,12 +30,12 @@ def summary(data_dir: Path, *words: str, **options: Any) -> dict[str, Any]:
 def rows(data_dir: Path) -> dict[str, dict[str, Any]]:
     with closing(sqlite3.connect(data_dir / "metadata.db")) as database:
         database.row_factory = sqlite3.Row
-        return {row["url"]: without_text_file(dict(row)) for row in database.execute("SELECT * FROM pages")}
+        return {row["url"]: without_files(dict(row)) for row in database.execute("SELECT * FROM pages")}
 
 
-def without_text_file(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a row without the file of its text: reparse writes the texts to files of its own."""
-    file = r'("stored_text": \{[^}]*)"file": "[^"]*", '
+def without_files(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row without the files of its text and links: reparse writes these to files of its own."""
+    file = r'("stored_(?:text|links)": \{[^}]*)"file": "[^"]*", '
     return row | {"details": row["details"] and re.sub(file, r"\1", row["details"])}
 
 

@@ -19,7 +19,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.crawl import archive
 from tests.crawl.reparsing import reparse
 from tests.crawls import NO_NAMES, CrawlResult, crawl_hosts, scrapy
-from tests.web import LocalWeb, Reply
+from tests.web import Hit, LocalWeb, Reply
 from webcrawl.config import FetchConfig, StoreConfig
 from webcrawl.stores.stored_pages import StoredPages
 
@@ -185,3 +185,35 @@ def test_a_payload_whose_file_was_deleted_is_archived_again(tmp_path: Path) -> N
         "response",
         "revisit",
     ]
+
+
+def test_unchanged_links_are_stored_once_and_are_current(tmp_path: Path) -> None:
+    validated, plain, lost = "/validated", "/plain", "/lost"
+    links, nofollow = f"<p>{'words ' * 20}<a href=/target>t</a>", {"X-Robots-Tag": "nofollow"}
+
+    def answer(hit: Hit) -> Reply:
+        status = 304 if "if-none-match" in {name.lower() for name in hit.headers} else 200
+        return Reply(f"<title>v</title>{links}" * (status == 200), status, {"ETag": '"1"'})
+
+    with LocalWeb(SITE) as web:
+        web.put(SITE, "/", "".join(f"<a href={path}>x</a>" for path in (validated, plain, lost)))
+        web.put(SITE, validated, answer)
+        web.put(SITE, plain, f"<title>plain</title>{links}")
+        web.put(SITE, lost, f"<title>lost</title>{links}")
+        stored = []
+        for run in range(4):
+            if run == 2:
+                web.put(SITE, plain, Reply(f"<title>plain</title>{links}", headers=nofollow))
+                web.put(SITE, lost, f"<title>lost</title><p>{'words ' * 20}")
+            result = crawl_hosts([web.url(SITE)], tmp_path, LINKS=True, REVISIT=True, SCHEDULER_FLUSH_ON_START=True)
+            assert result.returncode == 0, result.stderr
+            stored.append(pyarrow.parquet.read_table(result.data_dir / "links").to_pylist())
+        target = web.url(SITE, "/target")
+        options = ("-s", f"DATA_DIR={result.data_dir}", "-s", f"DNS_SERVERS={NO_NAMES}")
+        told = scrapy("links", "--in", target, "--json", *options).stdout
+        current = {row["from_url"]: row["nofollow"] for row in map(json.loads, told.splitlines())}
+    assert len(stored[0]) == len(stored[1]) == 6
+    new = [(row["from_url"], row["nofollow"]) for row in stored[2] if row not in stored[1]]
+    assert new == [(web.url(SITE, plain), True)]
+    assert len(stored[3]) == len(stored[2]) == 7
+    assert current == {web.url(SITE, validated): False, web.url(SITE, plain): True}

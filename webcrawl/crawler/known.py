@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
+from webcrawl.documents.payload import STORED_LINKS, StoredPayload, StoredRows
 from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
 from webcrawl.stores.warc.files import WarcLocation
 
@@ -39,6 +40,8 @@ class Known:
     head: WarcLocation | None
     original: tuple[str, datetime]
     """URL and time of the fetch that stored the body."""
+    links: StoredRows | None
+    """Where the links of the contents are in the link store; None if they are not known to be there."""
 
     @classmethod
     def of_row(cls, row: Row, get: Callable[[str], Row | None], limit: float) -> Self | None:
@@ -69,6 +72,7 @@ class Known:
             body_location,
             head,
             (payload.url, payload.fetched_at) if payload else (row["url"], row["fetched_at"]),
+            _links(row),
         )
 
     @property
@@ -89,3 +93,13 @@ class Known:
         if (etag and etag == self.etag) or (last_modified and last_modified == self.last_modified):
             return etag or self.etag, last_modified or self.last_modified
         return self.etag, self.last_modified
+
+
+def _links(row: Row) -> StoredRows | None:
+    """Returns the links that a row names, unless they are of earlier contents."""
+    links, payload = (
+        StoredRows.of_details(row["details"], STORED_LINKS),
+        StoredPayload.of_details(row["details"]),
+    )
+    since = payload.fetched_at if payload is not None and payload.url == row["url"] else row["fetched_at"]
+    return links if links is not None and links.fetched_at >= since else None

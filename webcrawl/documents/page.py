@@ -14,7 +14,7 @@ from webcrawl.documents.html.extraction import Extracted
 from webcrawl.documents.html.outline import Outline
 from webcrawl.documents.html.text import TextShares, lines_of
 from webcrawl.documents.mime.facts import Link
-from webcrawl.documents.payload import PAYLOAD, STORED_TEXT, StoredPayload, StoredText
+from webcrawl.documents.payload import PAYLOAD, STORED_LINKS, STORED_TEXT, StoredPayload, StoredRows
 from webcrawl.documents.values import plain
 
 # How feed exports of Scrapy write a field: times in ISO 8601, structures as JSON.
@@ -73,6 +73,7 @@ class ArchivedResponse:
     record_id             the WARC-Record-ID of the archived response; None for a 304 or a copy of another page
     payload               where an earlier fetch archived the same payload; None to archive it now
     stored_text           the text of this payload in the table of texts; None until it is known to be there
+    stored_links          the links of this payload in the link store; None until they are known to be there
     noarchive             keep the page out of the archive: a directive says so, or it is a near-duplicate to drop
     is_first              the page represents its exact copies once it is stored
     duplicate_fetched_at  when `duplicate_of` was fetched, for a revisit record; None until that page is stored
@@ -90,6 +91,7 @@ class ArchivedResponse:
         "read_at",
         "record_id",
         "remarks",
+        "stored_links",
         "stored_text",
         "unchanged",
     )
@@ -98,7 +100,8 @@ class ArchivedResponse:
         self.exchange: Exchange | None = None
         self.record_id: str | None = None
         self.payload: StoredPayload | None = None
-        self.stored_text: StoredText | None = None
+        self.stored_text: StoredRows | None = None
+        self.stored_links: StoredRows | None = None
         self.noarchive = False
         self.is_first = False
         self.duplicate_fetched_at: datetime | None = None
@@ -428,8 +431,10 @@ class Page(_UnstoredFields):
             row["details"] = {**(self.details or {}), "remarks": list(self.archived.remarks)}
         if self.archived.payload is not None:
             row["details"] = {**(row["details"] or {}), PAYLOAD: self.archived.payload.facts()}
-        if self.archived.stored_text is not None:
-            row["details"] = {**(row["details"] or {}), STORED_TEXT: self.archived.stored_text.facts()}
+        stored = {STORED_TEXT: self.archived.stored_text, STORED_LINKS: self.archived.stored_links}
+        for name, rows in stored.items():
+            if rows is not None:
+                row["details"] = {**(row["details"] or {}), name: rows.facts()}
         return row
 
 

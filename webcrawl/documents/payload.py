@@ -1,4 +1,4 @@
-"""Where a payload was archived and its text stored: for a page that came back with the payload of an earlier fetch."""
+"""Where a payload was archived, and its text and links stored: for pages that came back with an earlier payload."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ PAYLOAD = "payload"
 """The name of the payload's facts in the details of a row."""
 STORED_TEXT = "stored_text"
 """The name of the facts about the stored text."""
+STORED_LINKS = "stored_links"
+"""The name of the facts about the stored links."""
 
 
 class StoredPayload(NamedTuple):
@@ -34,17 +36,17 @@ class StoredPayload(NamedTuple):
         return {name: plain(value) for name, value in self._asdict().items()}
 
 
-class StoredText(NamedTuple):
-    """The fetch whose text is in the table of texts, its file without suffix, and the digest of the text."""
+class StoredRows(NamedTuple):
+    """The fetch whose text or links are in a table, their file without suffix, and the digest of what they say."""
 
     fetched_at: datetime
     file: str
     digest: str
 
     @classmethod
-    def of_details(cls, details: object) -> Self | None:
-        """Returns the text that the details of a page name; None if none is known to be stored."""
-        facts = _facts(details, STORED_TEXT, cls._fields)
+    def of_details(cls, details: object, name: str) -> Self | None:
+        """Returns what the details of a page have under STORED_TEXT or STORED_LINKS; None if none are known."""
+        facts = _facts(details, name, cls._fields)
         return None if facts is None else cls(**facts)
 
     def facts(self) -> dict[str, Any]:
@@ -56,7 +58,8 @@ class EarlierContents(NamedTuple):
     """What an earlier fetch has stored of a page that came back with the same payload."""
 
     payload: StoredPayload
-    text: StoredText | None
+    text: StoredRows | None
+    links: StoredRows | None
 
 
 def _facts(details: object, name: str, fields: Iterable[str]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import msgpack
+from xxhash import xxh3_64_intdigest
 
 from webcrawl.documents.html.link_rows import PackedRows, unpack_rows
 
@@ -30,6 +31,14 @@ class StoredLinks:
     nofollow: bool
     rows: tuple[bytes, ...]
     read_at: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """The XXH3 of all but the times, 64 bits in hexadecimal digits."""
+        facts = msgpack.packb(
+            [self.url, self.crawl, self.depth, self.nofollow, self.rows], unicode_errors="replace"
+        )
+        return f"{xxh3_64_intdigest(facts):016x}"
 
     def unpacked(self) -> list[PackedRows]:
         """Returns the rows; raises ValueError if they are damaged."""

@@ -242,11 +242,11 @@ def links_known(files: Sequence[Opener], urls: Sequence[str]) -> Iterator[Stored
 
 
 def links_now(files: Sequence[Opener], urls: Sequence[str], get: GetRow) -> Iterator[StoredLink]:
-    """Yields the links to URLs that pages had in their last response, grouped by page."""
+    """Yields the links to URLs that the contents of pages have, grouped by page."""
     page, answered = "", None
     for link in links_known(files, urls):
         if link.page != page:
             row = get(link.page)
-            page, answered = link.page, None if row is None else row["fetched_at"]
+            page, answered = link.page, None if row is None else unchanged_since(row)
         if answered is not None and link.time >= answered:
             yield link

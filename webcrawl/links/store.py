@@ -21,7 +21,9 @@ from webcrawl.config import StoreConfig
 from webcrawl.documents.html.link_rows import ELEMENTS
 from webcrawl.links.arrow import GROUP_ROWS, footer_of, pyarrow, schema, writer
 from webcrawl.links.entry import StoredLinks, pack_entry, unpack_entry
+from webcrawl.stores.objects.store import open_store
 from webcrawl.stores.tables.journal import JournalReader
+from webcrawl.stores.tables.merges import ReplacedFiles
 from webcrawl.stores.tables.store import TableFormat, TableStore, table_location
 from webcrawl.urls.canonical import as_requested
 from webcrawl.urls.reversed_hosts import reversed_host
@@ -255,9 +257,16 @@ class LinkStore:
         pyarrow()
         self._table = TableStore(folder, crawl, _LINKS, roll_bytes=roll_bytes, **options)
 
-    def write(self, entries: Sequence[StoredLinks]) -> None:
-        """Appends all links of pages or none; raises StoreError, or StoreUnavailable when there is no room."""
-        self._table.write([pack_entry(entry) for entry in entries])
+    def write(self, entries: Sequence[StoredLinks]) -> str:
+        """Appends all links of pages or none; returns the name of their file, without suffix.
+
+        Raises StoreError, or StoreUnavailable when there is no room.
+        """
+        return self._table.write([pack_entry(entry) for entry in entries])
+
+    def has(self, name: str) -> bool:
+        """See `TableStore.has`."""
+        return self._table.has(name)
 
     def close(self) -> None:
         """See `TableStore.close`."""
@@ -268,4 +277,5 @@ def open_link_store(config: StoreConfig, crawl: str) -> LinkStore:
     """Returns the link store of a crawl; raises StoreError when it cannot be used, LibraryMissing without pyarrow."""
     pyarrow()
     folder, options = table_location(config, config.links)
-    return LinkStore(folder, crawl, **options)
+    store = open_store(config.links, "STORE_URI", config.object_stores)
+    return LinkStore(folder, crawl, replaced=ReplacedFiles(store), **options)

@@ -11,12 +11,15 @@ from scrapy.crawler import Crawler
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.link_rows import document_rows, pack_rows
 from webcrawl.documents.page import Page
+from webcrawl.documents.payload import StoredRows
 from webcrawl.links.entry import StoredLinks, microseconds
 from webcrawl.stores.group_commit import PAUSE, Batches
 
 
 class LinksPipeline(SessionComponent):
     """Writes a row for each link that the spider has set on a page; off unless LINKS is set.
+
+    The store has the links of unchanged contents once, and the row of the page names the fetch that stored them.
 
     A page leaves this pipeline when its rows are written. While there is no room, the page waits and the worker pauses.
     """
@@ -30,11 +33,13 @@ class LinksPipeline(SessionComponent):
 
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Page, None] = Batches(self._write, pause=PAUSE)
+        self._batches: Batches[Page, StoredRows] = Batches(self._write, pause=PAUSE)
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and (item.links.rows or _has_document_links(item)):
-            await self._session.stored("links", item.url, lambda: self._batches.put(item))
+            item.archived.stored_links = await self._session.stored(
+                "links", item.url, lambda: self._batches.put(item)
+            )
         return item
 
     async def close_spider(self) -> None:
@@ -51,10 +56,27 @@ class LinksPipeline(SessionComponent):
             read_at=None if page.archived.read_at is None else microseconds(page.archived.read_at),
         )
 
-    def _write(self, pages: list[Page]) -> Sequence[None | Exception]:
+    def _write(self, pages: list[Page]) -> Sequence[StoredRows | Exception]:
         # in the thread of the store: a sitemap has up to 50,000 links
-        self._store.write([self._entry(page) for page in pages])
-        return [None] * len(pages)
+        entries = [self._entry(page) for page in pages]
+        digests = [entry.digest for entry in entries]
+        stored = [self._stored(page, digest) for page, digest in zip(pages, digests, strict=True)]
+        new = [entry for entry, links in zip(entries, stored, strict=True) if links is None]
+        file = self._store.write(new) if new else ""
+        return [
+            links or StoredRows(page.fetched_at, file, digest)
+            for page, links, digest in zip(pages, stored, digests, strict=True)
+        ]
+
+    def _stored(self, page: Page, digest: str) -> StoredRows | None:
+        """Returns the links of an earlier fetch with the contents of a page, if they are the same; None otherwise."""
+        links, payload = page.archived.stored_links, page.archived.payload
+        has_contents = payload is not None and payload.url == page.url
+        if links is None or page.archived.read_at is not None:
+            return None
+        if not has_contents and page.status != HTTPStatus.NOT_MODIFIED:
+            return None
+        return links if links.digest == digest and self._store.has(links.file) else None
 
 
 def _has_document_links(page: Page) -> bool:

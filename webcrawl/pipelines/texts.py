@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from webcrawl.config.program import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
-from webcrawl.documents.payload import StoredText
+from webcrawl.documents.payload import StoredRows
 from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.stores.archive import open_conversion
 from webcrawl.stores.conversions import Conversion, conversions
@@ -87,7 +87,7 @@ class _Store(Generic[R]):
         raise NotImplementedError
 
 
-class _Table(_Store[StoredText]):
+class _Table(_Store[StoredRows]):
     """The table of texts, which does its regular work in its own thread."""
 
     def __init__(self, session: Session) -> None:
@@ -97,7 +97,7 @@ class _Table(_Store[StoredText]):
     async def put(self, page: Page) -> None:
         page.archived.stored_text = await self.batches.put(page)
 
-    def _write(self, pages: list[Page]) -> Sequence[StoredText | Exception]:
+    def _write(self, pages: list[Page]) -> Sequence[StoredRows | Exception]:
         try:
             return self._table.write(pages)
         except StoreError:
@@ -106,7 +106,7 @@ class _Table(_Store[StoredText]):
             # a value that a spider has set does not fit: only its page fails
             return [self._written_alone(page) for page in pages]
 
-    def _written_alone(self, page: Page) -> StoredText | Exception:
+    def _written_alone(self, page: Page) -> StoredRows | Exception:
         try:
             return self._table.write([page])[0]
         except Exception as error:

@@ -15,6 +15,7 @@ from webcrawl.config import read
 from webcrawl.config.program import VERSION
 from webcrawl.crawler.access import tasks_of
 from webcrawl.crawler.components import ResourceRules, RobotsArchiver
+from webcrawl.crawler.known import UNCHANGED
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.disk import shortage
 from webcrawl.documents.exchange import Exchange
@@ -127,7 +128,11 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         if pages:
             earlier = self._earlier_payloads().find(pages)
             for page in pages:
-                page.archived.payload, page.archived.stored_text = earlier.get(page.url) or (None, None)
+                contents = earlier.get(page.url) or (None, None, None)
+                page.archived.payload, page.archived.stored_text, links = contents
+                # a 304 has no payload, and what its row names is known
+                if page.status != UNCHANGED:
+                    page.archived.stored_links = links
         return write_alone(writes, lambda write: write.append())
 
     def _earlier_payloads(self) -> EarlierPayloads:

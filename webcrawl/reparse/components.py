@@ -21,7 +21,7 @@ from webcrawl.documents.document import Document
 from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import StoredPayload, StoredText
+from webcrawl.documents.payload import STORED_LINKS, STORED_TEXT, StoredPayload, StoredRows
 from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.entry import microseconds
 from webcrawl.pipelines.near_duplicates import simhash_of
@@ -58,7 +58,9 @@ class CopiesPipeline(SessionComponent):
         kept = remarks if isinstance(remarks, list) else ()
         item.archived.remarks = tuple(dict.fromkeys([*kept, *item.archived.remarks]))
         item.archived.payload = StoredPayload.of_details(row["details"])
-        item.archived.stored_text = StoredText.of_details(row["details"])
+        item.archived.stored_text, item.archived.stored_links = (
+            StoredRows.of_details(row["details"], name) for name in (STORED_TEXT, STORED_LINKS)
+        )
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
             is_unread = row["processing_error"] is not None  # so was the first page

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from webcrawl.documents.html.facts import is_html
 from webcrawl.errors import printable
 from webcrawl.links.questions import Opener, links_known, pages_among
 from webcrawl.results.versions import UNREACHABLE, Versions
+from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import StoredFetch
 
@@ -25,6 +26,7 @@ _MOST_LINES = 5_000
 _MOST_DIFFERENCES = 200
 _SHOWN = 6
 _MOST_REFERRERS = 50
+_EVER = datetime.min.replace(tzinfo=UTC)
 _NONE: Mapping[str, list[str]] = {}
 # types with human-readable text
 _TEXTS = ("text/", "application/json", "application/xml")
@@ -249,7 +251,7 @@ def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict
     for row in stored.rows():
         if not run.inside(row["url"]):
             continue
-        answered[row["url"]] = _answered(stored, row, run.since)
+        answered[row["url"]] = _unchanged_since(stored, row, run.since)
         if is_not_fetched(row, run.since):
             missing.add(row["url"])
         elif is_lost(stored, row, run.since):
@@ -267,11 +269,21 @@ def unlinked(stored: Versions, run: MonitorRun, files: Sequence[Opener]) -> dict
     return {url: sorted(before[url]) for url in missing - still if url in before}
 
 
-def _answered(stored: Versions, row: Row, since: datetime) -> datetime:
-    """Returns the time of a page's last response with links; an error does not mean that the links are gone."""
+def _unchanged_since(stored: Versions, row: Row, since: datetime) -> datetime:
+    """Returns a time from which on stored links are those of a page's last response with links.
+
+    An error does not mean that the links are gone.
+    """
     answers = stored.answers(row["url"], since) if row["state"] in UNREACHABLE else []
-    moment: datetime = answers[-1].fetched_at if answers else row["fetched_at"]
-    return moment
+    if not answers:
+        return unchanged_since(row)
+    # the link store has the links of unchanged contents once
+    moment = answers[-1].fetched_at
+    for answer in reversed(answers):
+        if answer.digest != answers[-1].digest:
+            return moment
+        moment = answer.fetched_at
+    return _EVER
 
 
 def _reached(leads: dict[str, set[str]], starts: Iterable[str]) -> set[str]:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.payload import PAYLOAD, STORED_TEXT
+from webcrawl.documents.payload import PAYLOAD, STORED_LINKS, STORED_TEXT
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import CALLED, FORMS, MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, called, composed, forms, searchable
@@ -152,7 +152,9 @@ def _facts(details: object) -> object:
     """Returns the facts about the contents of a page, without where they are stored."""
     if not isinstance(details, Mapping):
         return details
-    return {name: value for name, value in details.items() if name not in (PAYLOAD, STORED_TEXT)} or None
+    return {
+        name: value for name, value in details.items() if name not in (PAYLOAD, STORED_LINKS, STORED_TEXT)
+    } or None
 
 
 def _most_likely(details: object) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement
 
 from webcrawl.config import StoreConfig
-from webcrawl.documents.payload import StoredText
+from webcrawl.documents.payload import STORED_TEXT, StoredRows
 from webcrawl.errors import StoreError
 from webcrawl.search.entry import COLUMNS, READ, IndexedPage, document, entry_from, entry_of, text_key
 from webcrawl.search.folder import damages, note_update
@@ -157,7 +157,7 @@ class Indexer:
             if not is_same:
                 if is_known:
                     self._to_replace.add(key)
-                stored = StoredText.of_details(original["details"])
+                stored = StoredRows.of_details(original["details"], STORED_TEXT)
                 fetched_at = stored.fetched_at if stored else original["fetched_at"]
                 text = text_key(original["url"], fetched_at)
                 yield Planned(entry, text if entry.kind == PAGE else None)

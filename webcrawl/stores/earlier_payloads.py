@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from webcrawl.documents.exchange import Exchange
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import EarlierContents, StoredPayload, StoredText
+from webcrawl.documents.payload import STORED_LINKS, STORED_TEXT, EarlierContents, StoredPayload, StoredRows
 from webcrawl.errors import StoreError
 from webcrawl.stores.history import UNCHANGED
 from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
@@ -51,7 +51,10 @@ class EarlierPayloads:
             return {}
         payloads = {url: _payload(row, firsts.get) for url, row in same.items()}
         return {
-            url: EarlierContents(payload, StoredText.of_details(same[url]["details"]))
+            url: EarlierContents(
+                payload,
+                *(StoredRows.of_details(same[url]["details"], name) for name in (STORED_TEXT, STORED_LINKS)),
+            )
             for url, payload in payloads.items()
             if payload and self._is_usable(payload)
         }

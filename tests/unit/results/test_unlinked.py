@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.unit.links.rows import entry
 from tests.unit.links.test_questions import config
+from webcrawl.documents.payload import PAYLOAD, StoredPayload
 from webcrawl.links.questions import Opener
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
@@ -23,6 +24,10 @@ BEFORE, NOW = datetime(2026, 2, 3, tzinfo=UTC), datetime(2026, 2, 4, tzinfo=UTC)
 EPOCH = datetime.fromtimestamp(0, UTC)
 URLS = [f"https://a.test/{number}" for number in range(7)]
 links = st.lists(st.sets(st.integers(0, 6), max_size=3), min_size=7, max_size=7)
+
+
+def payload(url: str) -> dict[str, Any]:
+    return StoredPayload(url, BEFORE, "first.warc.gz", 0, 10).facts()
 
 
 @dataclass
@@ -36,6 +41,12 @@ class Site:
     def __post_init__(self) -> None:
         self.known = reached(self.before)
         self.tried = reached([set() if n in self.failing else links for n, links in enumerate(self.now)])
+
+    @property
+    def unchanged(self) -> set[int]:
+        """The pages that the second run fetched with the contents of the first, whose links it did not store again."""
+        same = {number for number in self.known if self.before[number] == self.now[number]}
+        return same & self.tried - self.failing
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The table `pages` after the second run."""
@@ -51,6 +62,7 @@ class Site:
                 "tried_at": NOW if tried else BEFORE,
                 "first_fetched_at": BEFORE if number in self.known else NOW,
                 "mime_type": "text/html",
+                "details": None if number not in self.unchanged else {PAYLOAD: payload(URLS[number])},
             }
 
     def answers(self, url: str, until: datetime) -> list[StoredFetch]:
@@ -59,7 +71,7 @@ class Site:
     def stored_links(self, folder: Path) -> list[Opener]:
         store = LinkStore(folder / "links", "monitor")
         for moment, run, pages in ((BEFORE, self.before, self.known), (NOW, self.now, self.tried)):
-            for number in pages if moment is BEFORE else pages - self.failing:
+            for number in pages if moment is BEFORE else pages - self.failing - self.unchanged:
                 targets = [URLS[to] for to in sorted(run[number])]
                 if targets:
                     time = (moment - EPOCH) // timedelta(microseconds=1)

@@ -58,10 +58,8 @@ class Crawls:
     def fetch(self, page: Page, crawl: str = "first", across: Across = "database") -> bool:
         """Stores a page as a crawl does; returns whether its payload was archived again."""
         with self.earlier(crawl, across) as earlier:
-            page.archived.payload, page.archived.stored_text = earlier.find([page]).get(page.url) or (
-                None,
-                None,
-            )
+            if contents := earlier.find([page]).get(page.url):
+                page.archived.payload, page.archived.stored_text, page.archived.stored_links = contents
         with closing(FolderArchive(self.folder, prefix=crawl)) as archive:
             location = archive.write(page)
         page.warc_file, page.warc_offset, page.warc_length = location

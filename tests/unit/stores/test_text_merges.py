@@ -12,7 +12,7 @@ import pytest
 from tests.crawls import scrapy
 from tests.unit.stores.test_text_tables import NOW, page, unchanged
 from webcrawl.config import StoreConfig
-from webcrawl.documents.payload import StoredText
+from webcrawl.documents.payload import StoredRows
 from webcrawl.errors import StoreError
 from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.tables import merges
@@ -26,7 +26,7 @@ def config(folder: Path) -> StoreConfig:
     return StoreConfig(folder.as_uri(), "sqlite://", folder, tables=(folder / "texts").as_uri())
 
 
-def fill(folder: Path, files: int = 4) -> list[StoredText]:
+def fill(folder: Path, files: int = 4) -> list[StoredRows]:
     """Writes a file for each of some crawls, with two pages."""
     stored = []
     for number in range(files):

@@ -16,7 +16,7 @@ from tests.unit.killed_writers import run_killed
 from tests.unit.warcs import NOW, exchange
 from webcrawl.documents.html.text import TextShares
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import StoredPayload, StoredText
+from webcrawl.documents.payload import StoredPayload, StoredRows
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.pipelines.texts import _Table
 from webcrawl.stores.objects.folder import FolderStore
@@ -234,12 +234,12 @@ def test_a_page_with_a_value_that_does_not_fit_fails_alone(tmp_path: Path) -> No
     pipeline._table = TextTable(tmp_path, "news")
     first, second, third = pipeline._write([page(1, title=5), page(2, published_at="never"), page(3)])
     pipeline._table.close()
-    assert isinstance(first, StoredText) and isinstance(third, StoredText)
+    assert isinstance(first, StoredRows) and isinstance(third, StoredRows)
     assert "a value of published_at does not fit" in str(second)
     assert [(row["warc_offset"], row["title"]) for row in rows(tmp_path)] == [(1, "5"), (3, None)]
 
 
-def unchanged(stored: StoredText | None, day: int = 1, url: str = "", **more: Any) -> Page:
+def unchanged(stored: StoredRows | None, day: int = 1, url: str = "", **more: Any) -> Page:
     """Page 1, fetched again with the payload of an earlier fetch, whose text is stored so."""
     one = page(1, **more)
     one.fetched_at = NOW + timedelta(days=day)

@@ -153,7 +153,7 @@ def _latency(meta: dict[str, Any]) -> float | None:
 
 def _fill_from_stored(page: Page, stored: Response | None, known: Known) -> None:
     """Fills the page of a 304 with the stored data of the response that it confirms."""
-    page.digest = known.digest
+    page.digest, page.archived.stored_links = known.digest, known.links
     page.etag, page.last_modified = known.validators(page.etag, page.last_modified)
     first, page.archived.duplicate_fetched_at = known.original
     page.duplicate_of = first if first != page.url else None

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from webcrawl.config import StoreConfig
 from webcrawl.documents.page import Page
-from webcrawl.documents.payload import StoredText
+from webcrawl.documents.payload import StoredRows
 from webcrawl.documents.values import clean
 from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.store import open_store
@@ -75,7 +75,7 @@ class TextTable:
             folder, crawl, TableFormat("texts", make_table), roll_bytes=roll_bytes, **options
         )
 
-    def write(self, pages: Sequence[Page]) -> list[StoredText]:
+    def write(self, pages: Sequence[Page]) -> list[StoredRows]:
         """Appends the texts of all pages that have text, or no text; returns where each is stored.
 
         A text of the same payload that an earlier fetch has stored is not stored again. Raises StoreError, or
@@ -88,11 +88,11 @@ class TextTable:
         packed = [_packed(batch, *options) for batch in _batches(new, self._parts)]
         file = self._table.write([batch for batch in packed if batch is not None]) if new else ""
         return [
-            text or StoredText(page.fetched_at, file, digest)
+            text or StoredRows(page.fetched_at, file, digest)
             for page, text, digest in zip(pages, stored, digests, strict=True)
         ]
 
-    def _stored(self, page: Page, digest: str) -> StoredText | None:
+    def _stored(self, page: Page, digest: str) -> StoredRows | None:
         """Returns the text of an earlier fetch with the payload of a page, if it is the same; None if there is none."""
         text, payload = page.archived.stored_text, page.archived.payload
         if text is None or payload is None or payload.url != page.url or page.archived.read_at is not None:

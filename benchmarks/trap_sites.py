@@ -18,6 +18,7 @@ from benchmarks.servers import PageWeb, serve_pages
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ARTICLES, PRODUCTS, NEW_NAMES, NEW_ADDRESSES, RANDOM_LINKS = 30, 200, 10, 12, 20
+LEVELS = 60
 FACETS = {"color": 8, "size": 6, "brand": 12, "price": 5, "material": 6}
 
 
@@ -162,6 +163,16 @@ def forum(threads: int, asked: Asked) -> str | None:
     if asked.path not in links and not (asked.path.startswith("/thread/") and asked.number < threads):
         return None
     return html(asked.path, prose().phrases(20, asked.bits), ["/", *links.get(asked.path, ())])
+
+
+def deep(wide: int, asked: Asked) -> str | None:
+    """An honest site: a page links to two of the next level, down to the last level; levels have so many pages."""
+    level, number = (int(part) for part in re.findall(r"\d+", asked.path + "/0/0")[:2])
+    if level > LEVELS or number >= wide or asked.path != (f"/part/{level}/{number}" if level else "/"):
+        return None
+    near = {number, asked.bits % wide} if level else range(wide)
+    links = [f"/part/{level + 1}/{other}" for other in near] if level < LEVELS else []
+    return html(asked.path, prose().phrases(20, asked.bits), links)
 
 
 def random(asked: Asked) -> str:

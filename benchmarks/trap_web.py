@@ -2,7 +2,8 @@
 
 The honest sites are host0.example0.test, host1.example1.test and so on; the last ten share one address. The others are
 www.calendar.test, www.session.test and so on, any name under subdomains.test, and the addresses of the farm. Each name
-is a registered domain of its own. All honest sites link to an honest forum, www.forum.test, if it has threads.
+is a registered domain of its own. All honest sites link to an honest forum, www.forum.test, if it has threads, and to a
+deep site, www.deep.test, if its levels have pages.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from benchmarks.generated_web import mixed, share
-from benchmarks.trap_sites import TRAPS, Asked, forum, html, prose
+from benchmarks.trap_sites import LEVELS, TRAPS, Asked, deep, forum, html, prose
 
 HOSTS, SHARING = 50, 10
 """Honest hosts, and how many of them are at one address."""
@@ -39,10 +40,12 @@ class TrapWeb:
         traps: Sequence[str] = tuple(TRAPS),
         outward: float = OUTWARD,
         threads: int = 0,
+        wide: int = 0,
     ) -> None:
         self.port = port
         self.pages = pages
         self.threads = threads
+        self.wide = wide
         self.hosts = hosts
         self.traps = traps
         self.outward = outward
@@ -60,6 +63,16 @@ class TrapWeb:
         """The pages of all honest hosts."""
         return sum(self.sizes)
 
+    @property
+    def whole(self) -> dict[str, int]:
+        """Name of the honest sites -> pages."""
+        sites = {"honest hosts": self.honest_pages}
+        if self.threads:
+            sites["forum"] = 1 + -(-self.threads // 50) + self.threads
+        if self.wide:
+            sites["deep"] = 1 + self.wide * LEVELS
+        return sites
+
     def start(self, site: str | int) -> str:
         """Returns the first page of a trap by its name, or of an honest site by its number."""
         name = f"www.{site}.test" if isinstance(site, str) else f"host{site}.example{site}.test"
@@ -72,8 +85,8 @@ class TrapWeb:
             return bytes([127, 30, number >> 8, number & 255])
         sites = list(TRAPS)
         site = name.removesuffix(".test").rpartition(".")[2]
-        if site == "forum" and self.threads:
-            return bytes([127, 31, 1, 0])
+        if site in self.whole and name == f"www.{site}.test":
+            return bytes([127, 31, 1, site == "deep"])
         if name != f"www.{site}.test" and site != "subdomains" or site not in sites:
             return None
         return bytes([127, 31, 0, sites.index(site)])
@@ -88,6 +101,8 @@ class TrapWeb:
         if not host.endswith(".test"):
             return TRAPS["farm"].page(asked)
         site = host.removesuffix(".test").rpartition(".")[2]
+        if site == "deep":
+            return deep(self.wide, asked)
         return forum(self.threads, asked) if site == "forum" else TRAPS[site].page(asked)
 
     def _honest(self, host: int, asked: Asked) -> str | None:
@@ -104,8 +119,8 @@ class TrapWeb:
             links.append(self.start(other) + self._path(other, target)[1:])
         if spam := self._spam.get((host, page)):
             links.append(spam)
-        if self.threads and not page:
-            links.append(self.start("forum"))
+        if not page:
+            links += [self.start(site) for site in self.whole if site in ("forum", "deep")]
         title = " ".join(prose().words(4, bits, 9))
         return html(title, f"Site {host}. {prose().phrases(20, bits)}", links)
 

@@ -2,11 +2,12 @@
 
     make bench-traps [ARGS="--only calendar,random --pages 2000 --json FILE"]
     make bench-traps ARGS="--forum 4000 --honest 5000 --pages 12000 --delay 0.05 --set IMPORTANCE=aopic"
+    make bench-traps ARGS="--forum 50000 --deep 100 --honest 5000 --pages 68000 --delay 0"
 
 Two pages of honest hosts link to each of them, as comments with spam do. Settings are the default ones, but for those
 that loopback needs and the delay. The exit status is 1 if a trap takes a hundredth of the fetches or more. With a forum
-to which all honest hosts link, the exit status is 1 if all traps take a fifth of the fetches before all honest pages
-might have been fetched, or if some honest pages are missing when nine tenths of the fetches are done.
+or a deep site, to which all honest hosts link, the exit status is 1 if all traps take a fifth of the fetches before all
+honest pages might have been fetched, or if some honest pages are missing when eleven twelfths of the fetches are done.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def counted(asked: Sequence[str]) -> list[SiteRequests]:
         distinct[site] += status == "200"
     return [
         SiteRequests(site, pages[site], distinct[site], robots[site], again[site])
-        for site in ["honest hosts", "forum", *TRAPS]
+        for site in ["honest hosts", "forum", "deep", *TRAPS]
         if pages[site] or robots[site]
     ]
 
@@ -80,13 +81,13 @@ def missed(sites: Sequence[SiteRequests]) -> list[str]:
 
 
 def missed_beside_forum(asked: Sequence[str], web: TrapWeb) -> list[str]:
-    """What is wrong with the first fetches of pages, which are as many as the honest pages, and with nine tenths."""
+    """What is wrong with the first fetches of pages, which are as many as the honest pages, and with 11 of 12."""
     pages = [request for request in asked if not request.rpartition(" ")[0].endswith(" /robots.txt")]
-    honest = web.honest_pages + web.threads
+    honest = sum(web.whole.values())
     first = sum(site.pages for site in counted(pages[:honest]) if site.name in TRAPS)
     enough = {site.name: site.distinct for site in counted(pages[: len(pages) * 11 // 12])}
     wrong = [f"traps {first:,} of the first {honest:,}"] if first >= MOST_OF_ALL * honest else []
-    for site, wanted in (("honest hosts", web.honest_pages), ("forum", web.threads)):
+    for site, wanted in web.whole.items():
         if enough.get(site, 0) < wanted:
             wrong.append(f"{site} {enough.get(site, 0):,} of {wanted:,}")
     return wrong
@@ -95,7 +96,7 @@ def missed_beside_forum(asked: Sequence[str], web: TrapWeb) -> list[str]:
 def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
     """Crawls pages of the honest hosts and the traps that they link to; returns the requests, and what is wrong."""
     size, names = round(options.honest / OF_ALL) if options.honest else options.pages, free_dns_port()
-    web = TrapWeb(free_port("0.0.0.0"), size, traps=options.only, threads=options.forum)
+    web = TrapWeb(free_port("0.0.0.0"), size, traps=options.only, threads=options.forum, wide=options.deep)
     with tempfile.TemporaryDirectory(prefix="bench-traps-", ignore_cleanup_errors=True) as folder:
         seeds, log = map(web.start, range(web.hosts)), Path(folder) / "log"
         limits = {"DOWNLOAD_DELAY": options.delay, "CRAWL_MAX_PAGES": options.pages}
@@ -104,7 +105,7 @@ def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
             subprocess.run(command, cwd=ROOT, check=True, timeout=LIMIT_SECONDS)
         asked = [request for _, request in requests(log)]
     sites = counted(asked)
-    return sites, missed_beside_forum(asked, web) if options.forum else missed(sites)
+    return sites, missed_beside_forum(asked, web) if options.forum or options.deep else missed(sites)
 
 
 def main() -> int:
@@ -114,6 +115,7 @@ def main() -> int:
         json=True,
         pages=(20_000, "of the crawl; sizes of sites follow from it"),
         forum=(0, "threads of an honest forum on one host"),
+        deep=(0, "pages of each level of an honest site"),
         honest=(0, "pages of the honest hosts together"),
         delay=(DELAY, "DOWNLOAD_DELAY"),
         set=SETTINGS,

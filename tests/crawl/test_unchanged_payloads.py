@@ -205,7 +205,9 @@ def test_unchanged_links_are_stored_once_and_are_current(tmp_path: Path) -> None
             if run == 2:
                 web.put(SITE, plain, Reply(f"<title>plain</title>{links}", headers=nofollow))
                 web.put(SITE, lost, f"<title>lost</title><p>{'words ' * 20}")
-            result = crawl_hosts([web.url(SITE)], tmp_path, LINKS=True, REVISIT=True, SCHEDULER_FLUSH_ON_START=True)
+            result = crawl_hosts(
+                [web.url(SITE)], tmp_path, LINKS=True, REVISIT=True, SCHEDULER_FLUSH_ON_START=True
+            )
             assert result.returncode == 0, result.stderr
             stored.append(pyarrow.parquet.read_table(result.data_dir / "links").to_pylist())
         target = web.url(SITE, "/target")

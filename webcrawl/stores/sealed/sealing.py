@@ -400,8 +400,8 @@ def by_block(texts: bytes, distance: int, number: int) -> Iterator[tuple[int, li
     starts = [*np.flatnonzero(keys[1:] != keys[:-1]) + 1, len(keys)] if len(keys) else []
     start = 0
     for stop in starts:
-        places = range(start * _TEXT_BYTES, int(stop) * _TEXT_BYTES, _TEXT_BYTES)
-        yield int(keys[start]), [content[place : place + _TEXT_BYTES] for place in places]
+        offsets = range(start * _TEXT_BYTES, int(stop) * _TEXT_BYTES, _TEXT_BYTES)
+        yield int(keys[start]), [content[offset : offset + _TEXT_BYTES] for offset in offsets]
         start = int(stop)
 
 

@@ -2,7 +2,7 @@
 
     make bench-traps [ARGS="--only calendar,random --pages 2000 --json FILE"]
     make bench-traps ARGS="--forum 4000 --honest 5000 --pages 12000 --delay 0.05 --set IMPORTANCE=aopic"
-    make bench-traps ARGS="--forum 50000 --deep 100 --honest 5000 --pages 68000 --delay 0"
+    make bench-traps ARGS="--forum 50000 --deep 100 --honest 5000 --pages 68000 --delay 0 --no-traps"
 
 Two pages of honest hosts link to each of them, as comments with spam do. Settings are the default ones, but for those
 that loopback needs and the delay. The exit status is 1 if a trap takes a hundredth of the fetches or more. With a forum
@@ -80,12 +80,12 @@ def missed(sites: Sequence[SiteRequests]) -> list[str]:
     return [site.name for site in sites if site.name in TRAPS and site.pages >= MOST_SHARE * everything]
 
 
-def missed_beside_forum(asked: Sequence[str], web: TrapWeb) -> list[str]:
-    """What is wrong with the first fetches of pages, which are as many as the honest pages, and with 11 of 12."""
+def missed_beside_forum(asked: Sequence[str], web: TrapWeb, most: int) -> list[str]:
+    """What is wrong with the first fetches: as many as there are honest pages, and 11/12 of `most`."""
     pages = [request for request in asked if not request.rpartition(" ")[0].endswith(" /robots.txt")]
     honest = sum(web.whole.values())
     first = sum(site.pages for site in counted(pages[:honest]) if site.name in TRAPS)
-    enough = {site.name: site.distinct for site in counted(pages[: len(pages) * 11 // 12])}
+    enough = {site.name: site.distinct for site in counted(pages[: most * 11 // 12])}
     wrong = [f"traps {first:,} of the first {honest:,}"] if first >= MOST_OF_ALL * honest else []
     for site, wanted in web.whole.items():
         if enough.get(site, 0) < wanted:
@@ -96,7 +96,8 @@ def missed_beside_forum(asked: Sequence[str], web: TrapWeb) -> list[str]:
 def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
     """Crawls pages of the honest hosts and the traps that they link to; returns the requests, and what is wrong."""
     size, names = round(options.honest / OF_ALL) if options.honest else options.pages, free_dns_port()
-    web = TrapWeb(free_port("0.0.0.0"), size, traps=options.only, threads=options.forum, wide=options.deep)
+    endless = options.only if options.traps else ()
+    web = TrapWeb(free_port("0.0.0.0"), size, traps=endless, threads=options.forum, wide=options.deep)
     with tempfile.TemporaryDirectory(prefix="bench-traps-", ignore_cleanup_errors=True) as folder:
         seeds, log = map(web.start, range(web.hosts)), Path(folder) / "log"
         limits = {"DOWNLOAD_DELAY": options.delay, "CRAWL_MAX_PAGES": options.pages}
@@ -105,7 +106,9 @@ def measure(options: Namespace) -> tuple[list[SiteRequests], list[str]]:
             subprocess.run(command, cwd=ROOT, check=True, timeout=LIMIT_SECONDS)
         asked = [request for _, request in requests(log)]
     sites = counted(asked)
-    return sites, missed_beside_forum(asked, web) if options.forum or options.deep else missed(sites)
+    return sites, missed_beside_forum(asked, web, options.pages) if options.forum or options.deep else missed(
+        sites
+    )
 
 
 def main() -> int:
@@ -116,6 +119,7 @@ def main() -> int:
         pages=(20_000, "of the crawl; sizes of sites follow from it"),
         forum=(0, "threads of an honest forum on one host"),
         deep=(0, "pages of each level of an honest site"),
+        traps=(True, "leave out the endless sites"),
         honest=(0, "pages of the honest hosts together"),
         delay=(DELAY, "DOWNLOAD_DELAY"),
         set=SETTINGS,

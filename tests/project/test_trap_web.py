@@ -87,16 +87,27 @@ def test_all_honest_sites_link_to_a_forum_whose_threads_are_all_linked() -> None
     assert all(web.start("forum") in links(web, web.start(host)) for host in range(web.hosts))
     found, others = walk(web, "forum")
     assert len([url for url in found if "/thread/" in url]) == 120 and not others
+    assert len(found) == web.whole["forum"]
     assert TrapWeb(PORT).address("www.forum.test") is None
+
+
+def test_all_honest_sites_link_to_a_deep_site_whose_pages_are_all_linked() -> None:
+    web = TrapWeb(PORT, 2_000, wide=2)
+    assert all(web.start("deep") in links(web, web.start(host)) for host in range(web.hosts))
+    found, others = walk(web, "deep")
+    assert len(found) == web.whole["deep"] == 1 + 60 * 2 and not others
+    assert web.page("www.deep.test", "/part/61/0") is web.page("www.deep.test", "/part/1/2") is None
+    assert TrapWeb(PORT).address("www.deep.test") is None
 
 
 def test_honest_pages_come_first_beside_a_forum() -> None:
     web = TrapWeb(PORT, 60, hosts=2, traps=(), threads=9)
     honest = [f"host0.example0.test:80 /{n} 200" for n in range(web.honest_pages)]
-    honest += [f"www.forum.test:80 /thread/{n} 200" for n in range(9)]
+    paths = ["/", "/list/0", *(f"/thread/{n}" for n in range(9))]
+    honest += [f"www.forum.test:80 {path} 200" for path in paths]
     farm, robots = ["127.99.1.2:80 / 200"] * len(honest), ["127.99.1.2:80 /robots.txt 404"] * 99
-    assert traps.missed_beside_forum([*robots, *honest, *farm], web) == []
-    first, *rest = traps.missed_beside_forum([*farm, *honest], web)
+    assert traps.missed_beside_forum([*robots, *honest, *farm], web, 2 * len(honest)) == []
+    first, *rest = traps.missed_beside_forum([*farm, *honest], web, 2 * len(honest))
     assert first == f"traps {len(honest)} of the first {len(honest)}"
     assert [text.partition(" ")[0] for text in rest] == ["honest", "forum"]
 

@@ -159,13 +159,16 @@ def test_the_level_of_the_log_can_be_set(client: Client) -> None:
         logging.getLogger("webcrawl.urlfrontier").setLevel(before)
 
 
-def test_a_client_that_leaves_costs_only_its_own_call(client: Client) -> None:
+def test_a_client_that_leaves_costs_only_its_own_call(server: ServerThread, client: Client) -> None:
     client.put_batch([client.info(f"https://h{n % 50}.test/{n}") for n in range(3000)])
-    stream = client.stub.GetURLs(client.pb.GetParams(delay_requestable=1), timeout=30)
+    stream = client.stub.GetURLs(client.pb.GetParams(delay_requestable=1), timeout=600)
     next(stream)
     stream.cancel()
     client.set_delay(0)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
+    while server.server._tasks:
+        assert time.monotonic() < deadline, "the call goes on without its client"
+        time.sleep(0.01)
     given: set[str] = set()
     while len(given) < 3000:
         assert time.monotonic() < deadline

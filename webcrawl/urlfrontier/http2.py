@@ -135,6 +135,9 @@ class HttpStream:
 
     async def _until(self, size: int) -> None:
         while len(self.waiting) > size or not self._connection.writes:
+            if self._connection.streams.get(self.number) is not self:
+                # the client has left; what the task waited for then may have dropped its cancellation
+                raise asyncio.CancelledError
             self._written.clear()
             await self._written.wait()
 

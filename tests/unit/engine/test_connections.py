@@ -27,6 +27,8 @@ class Connected:
 
     async def re_auth(self) -> None: ...
 
+    async def send_packed_command(self, command: bytes) -> None: ...
+
     def should_reconnect(self) -> bool:
         return False
 
@@ -116,5 +118,41 @@ def test_a_call_that_gives_up_leaves_its_turn_to_the_next() -> None:
         await pool.release(held)
         cancelled.cancel()
         assert await next_call is held
+
+    run(crawl())
+
+
+def test_a_call_that_is_cancelled_while_it_sends_is_cancelled(tmp_path: Path) -> None:
+    """Also after each later step of the loop. The pool answers the next call with the reply of that call."""
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self._transport = cast("asyncio.Transport", transport)
+
+        def data_received(self, data: bytes) -> None:
+            self._transport.write(data)
+
+    async def crawl() -> None:
+        server = await asyncio.get_running_loop().create_unix_server(Echo, str(tmp_path / "s"))
+        pool = ConnectionPool(
+            connection_class=UnixDomainSocketConnection,
+            path=str(tmp_path / "s"),
+            protocol=2,
+            driver_info=None,
+            timeout=60,
+            socket_timeout=60,
+        )
+        async with server:
+            assert await pool.exchange([("ECHO", "0")]) == [[b"ECHO", b"0"]]
+            for steps in range(1, 12):
+                call = asyncio.ensure_future(pool.exchange([("ECHO", "lost")]))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                is_done = call.done()
+                call.cancel()
+                (reply,) = await asyncio.gather(call, return_exceptions=True)
+                assert is_done or isinstance(reply, asyncio.CancelledError), steps
+                assert await pool.exchange([("ECHO", f"{steps}")]) == [[b"ECHO", b"%d" % steps]]
+            await pool.disconnect()
 
     run(crawl())

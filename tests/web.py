@@ -36,7 +36,7 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+(:|$)")
 class Reply:
     """The response of a page, sent after `delay` seconds; with `abort` the connection is closed instead.
 
-    `raw` is sent unchanged instead of a response, and then the connection is closed.
+    It waits until `until` is true, too. `raw` is sent unchanged instead of a response; the connection is closed then.
     """
 
     body: str | bytes = b""
@@ -45,6 +45,7 @@ class Reply:
     delay: float = 0.0
     abort: bool = False
     raw: bytes = b""
+    until: Callable[[], bool] = lambda: True
 
 
 @dataclass
@@ -215,6 +216,8 @@ class LocalWeb:
         reply = self._reply(hit)
         hit.status = reply.status
         await asyncio.sleep(reply.delay)
+        while not reply.until():
+            await asyncio.sleep(0.01)
         try:
             return await _write(request, reply, hit)
         except ConnectionError:

@@ -546,13 +546,20 @@ def test_iterations_of_a_job_end_after_their_time(operations: Operations, local_
     web = local_web(SITE)
     paths = fill(web, SITE)
     job = {"name": "while", "cron": "0 0 1 1 *", "state": "ON", "spider": "broad", "seeds": [web.url(SITE)]}
-    settings = {**OFTEN, "CLOSESPIDER_TIMEOUT": "4s"}
-    operations.store.apply([{**job, "arguments": {"scope": "host"}, "settings": settings}], BEGIN)
+    job["arguments"] = {"scope": "host"}
     operations.start("a")
-    for _ in range(2):
+    seconds, iterations = 4, 0
+    while iterations < 2:
+        settings = {**OFTEN, "CLOSESPIDER_TIMEOUT": f"{seconds}s"}
+        operations.store.apply([{**job, "settings": settings}], BEGIN)
         before = visits(web, SITE)
         operations.run_job("while")
-        assert all(visits(web, SITE)[path] >= before[path] + 2 for path in paths)
+        if all(visits(web, SITE)[path] >= before[path] + 2 for path in paths):
+            iterations += 1
+        else:
+            # a busy machine fetches little in a few seconds
+            seconds *= 3
+            assert seconds < 120, "pages do not come back"
 
 
 def test_changes_that_a_sitemap_announces_are_fetched_as_far_as_it_is_true(

@@ -119,8 +119,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of the dashboard first: two processes have them all, and would be the last to end."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/dashboard/"))
+    """Puts the tests of the dashboard first: two processes have them all, and would be the last to end.
+
+    The file that takes longest of the others comes next, and units, whose files are short, come last.
+    """
+    first, last = ("tests/crawl/test_recrawl.py", "tests/dashboard/"), "tests/unit/"
+    items.sort(key=lambda item: (not item.nodeid.startswith(first), item.nodeid.startswith(last)))
 
 
 @pytest.hookimpl(wrapper=True)

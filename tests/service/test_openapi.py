@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import schemathesis
     from schemathesis import Case
 
-FEW, MANY = 10, 200
+FEW, MANY = 5, 200
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,9 @@ def exceptions() -> list[type[BaseException]]:
     """Every exception class that a module of the project defines."""
     found = []
     for path in (path for package in PACKAGES for path in sorted((CHECKOUT / package).rglob("*.py"))):
-        classes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+        text = path.read_text()
+        nodes = ast.walk(ast.parse(text)) if "class " in text else ()
+        classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
         if any(node.bases for node in classes):
             name = ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
             module = import_module(name.removesuffix(".__init__"))

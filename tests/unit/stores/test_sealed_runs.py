@@ -101,7 +101,7 @@ def test_recall_is_complete_at_distance_3_also_after_merges(tmp_path: Path) -> N
     parts = [sealed(tmp_path, texts[start::3]) for start in range(3)]
     together = merged(tmp_path, parts)
     assert together.texts == len(texts)
-    for url, simhash in chance.sample(texts, 300):
+    for url, simhash in chance.sample(texts, 100):
         for bits in range(4):
             flips = chance.sample(range(64), bits)
             query = simhash ^ sum(1 << bit for bit in flips)

@@ -127,8 +127,8 @@ def _documents(space: SparkTables, addresses: list[str], crawl: str | None) -> T
     """Returns the last reading of each page of a crawl: document (its number), url, crawl, hashes and sketch."""
     column = pyspark().sql.functions.col
     stored = space.session.read.schema(_TEXTS).parquet(*addresses)
-    place = column("_metadata.file_path").alias("file"), column("_metadata.row_index").alias("row")
-    stored = stored.select("*", *place)
+    location = column("_metadata.file_path").alias("file"), column("_metadata.row_index").alias("row")
+    stored = stored.select("*", *location)
     if crawl is not None:
         stored = stored.where(column("crawl") == crawl)
     readings = space.sql(_READINGS, stored=stored).mapInArrow(_signed, _SIGNED)
@@ -145,7 +145,7 @@ def _similar(space: SparkTables, documents: Table, least: float) -> Table:
 
 
 def _representatives(space: SparkTables, documents: Table, similar: Table, least: float) -> Table:
-    """Returns the representative of each document that is similar to another one."""
+    """Returns the representative of each document that is similar to another document."""
     vertices = space.sql("SELECT document AS id FROM {documents}", documents=documents)
     edges = space.sql("SELECT first AS source, second AS target FROM {similar}", similar=similar)
     labels = component_labels(space, vertices, edges, "similar")

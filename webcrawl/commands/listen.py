@@ -103,21 +103,21 @@ async def _tell_waits(opened: OpenedCrawl, heard: asyncio.Event) -> None:
     from webcrawl.engine.client import UNAVAILABLE
     from webcrawl.web.overview import overview
 
-    connection, told = opened.connection, ""
+    connection, shown = opened.connection, ""
     while True:
         with suppress(TimeoutError, *UNAVAILABLE):
             heard.clear()
             async with asyncio.timeout(_QUIET_SECONDS):
                 await heard.wait()
-            told = ""
+            shown = ""
             continue
         with suppress(*UNAVAILABLE):
             why = _WAITS[(await overview(connection.crawl, connection.frontier)).state]
-            if why != told:
+            if why != shown:
                 print(
                     f"Waiting: crawl {connection.keys.crawl!r} {as_typed(why)}.", file=sys.stderr, flush=True
                 )
-                told = why
+                shown = why
 
 
 def _texts(

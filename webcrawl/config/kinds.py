@@ -162,7 +162,7 @@ class String(Kind):
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of a few words."""
+    """A word of a short list."""
 
     words: tuple[str, ...]
     type = "str"

@@ -124,7 +124,7 @@ BASES: Mapping[str, Mapping[str, Any]] = {
     "FEED_EXPORTERS": FEED_EXPORTERS,
     "FEED_STORAGES": FEED_STORAGES,
 }
-"""They extend Scrapy's setting of this name and `_BASE`."""
+"""Name of a setting of Scrapy -> the components that extend the setting of this name and `_BASE`."""
 MERGED: Mapping[str, Mapping[str, Any]] = {
     "DOWNLOAD_HANDLERS": DOWNLOAD_HANDLERS,
     "URL_FILTERS": URL_FILTERS,

@@ -29,7 +29,7 @@ FACTS = ("trust", "spent", "errors", "budgets", "patterns", "dust", "unknown")
 HostFacts: TypeAlias = Mapping[bytes, bytes]
 """Host, or owner of a budget -> what is known of it, as MessagePack: a value or False for each of FACTS."""
 FORGOTTEN = ("spent", "errors", "patterns", "dust", "unknown")
-"""Those of FACTS that a crawl without end forgets of hosts without URLs, as in forget_hosts.lua."""
+"""The facts that a crawl without end forgets of hosts without URLs, as in forget_hosts.lua."""
 RECORD_VERSION = 1
 DESCRIPTOR = 96
 """Bytes of the padded descriptor in front of the filter of a bucket."""

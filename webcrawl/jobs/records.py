@@ -15,7 +15,7 @@ class JobState(StrEnum):
     """What a job does when it is due."""
 
     ON = "ON"
-    """It fires."""
+    """The job fires."""
     PAUSED = "PAUSED"
     """The job does not fire; running iterations continue."""
     OFF = "OFF"

@@ -42,7 +42,7 @@ _CLOSE = 0.02
 class PageVisit(NamedTuple):
     """A visit of a page, as it counts for the rate of change.
 
-    `days`: since the visit before. `changed`: whether the main text is another one than at the visit before. `gone`:
+    `days`: since the visit before. `changed`: whether the main text differs from that of the visit before. `gone`:
     the page was dead (404, 410, soft 404); then `changed` does not count. `dated`: days from the visit before until
     the change, if a signal or a date tells when the page changed, else None.
     """

@@ -92,8 +92,8 @@ class SignalCounts(NamedTuple):
     def learned(self, visit: PageVisit, announced: int, rate: ChangeRate) -> SignalCounts:
         """Returns what a visit adds to the counts: the page had so many announcements since the visit before.
 
-        `rate` is that before the visit. After a change, the counts are expectations: the change may be another one than
-        the announced one (the expectation step of EM).
+        `rate` is the rate before the visit. After a change, the counts are expectations: the page may have changed
+        without the change that was announced (the expectation step of EM).
         """
         if not visit.changed or visit.gone:
             return SignalCounts(mistakes=announced, days=visit.days)
@@ -151,7 +151,7 @@ class Announcements(NamedTuple):
     lifetime: float = 0.0
 
     def heard(self, changed: float, visited: float, now: float, source: str) -> Announcements:
-        """Returns the announcements when a page tells that another one, last visited then, has changed.
+        """Returns the announcements with a further one: a page tells that this page, last visited then, has changed.
 
         A date without a time of day may be any time of the day. Times to come are taken as now.
         """

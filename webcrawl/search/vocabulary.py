@@ -32,7 +32,7 @@ def has_vocabulary(folder: Path) -> bool:
 
 
 class SimilarWord(NamedTuple):
-    """A word, how many edits it is away from another one, and in how many pages it is."""
+    """A word like the word of a query: how many edits apart they are, and in how many pages it is."""
 
     word: str
     distance: int
@@ -86,7 +86,7 @@ class Vocabulary:
         return len(self._ends)
 
     def similar(self, word: str) -> list[SimilarWord]:
-        """Returns the words that differ from another one by the fewest edits, at most by one, or by two if it is long.
+        """Returns the words that are the fewest edits away from `word`: one at most, or two if `word` is long.
 
         An edit inserts, deletes or replaces a character, or swaps two neighbours. Accents do not count.
         """

@@ -55,7 +55,7 @@ _SAMPLE_PARTS = 5
 _LARGE_TABLE = 1_000_000
 """Counting the plan of a larger table in PostgreSQL takes seconds; it is estimated from some of its blocks."""
 _READ_FOR_SAMPLE = 20
-"""Rows that are read for a row of such a sample: other crawls may share the table."""
+"""Rows that are read for each row of the sample, as other crawls may share the table."""
 _ESTIMATED_ROWS = text(
     "SELECT sum(reltuples) FROM pg_class WHERE relkind = 'r' AND (oid = CAST('pages' AS regclass) "
     "OR oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = CAST('pages' AS regclass)))"
@@ -248,15 +248,17 @@ class DuePages(DatabaseTables):
                 query = select(*self._columns).where(self._of_crawl, with_urls(some, self.database.dialect))
                 rows = connection.execute(query.order_by(pages.c.url).with_for_update())
                 heard = [
-                    told
+                    columns
                     for row in rows
                     if (
-                        told := _told(page := DuePage._make(row), dates, kind, source, changes[page.url], now)
+                        columns := _announced(
+                            page := DuePage._make(row), dates, kind, source, changes[page.url], now
+                        )
                     )
                 ]
                 if heard:
                     connection.execute(_ANNOUNCE, heard)
-                return sum(told["is_announced"] for told in heard)
+                return sum(columns["is_announced"] for columns in heard)
 
             announced += self.database.write(work)
         return announced
@@ -380,7 +382,7 @@ def _set(connection: Connection, dates: Sequence[tuple[DuePage, datetime | None]
         connection.execute(_PUT_OFF, rows)
 
 
-def _told(
+def _announced(
     page: DuePage, dates: RevisitDates, kind: str, source: str, changed: datetime, now: datetime
 ) -> dict[str, Any] | None:
     """Returns the new columns of a page whose change is announced; None if nothing is new."""

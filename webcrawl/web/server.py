@@ -75,7 +75,8 @@ def _check(certificate: str, key: str | None) -> None:
 class TimedHeads(_UvicornProtocol):
     """Ends a connection of uvicorn if the head of a request is not complete in time.
 
-    Above a number of connections, the one that has waited longest for a head ends, and else the new one.
+    Above `most_connections`, or half of the file descriptors, the connection that has waited longest for a head ends.
+    If none waits, the new connection ends.
     """
 
     most_connections = 500

@@ -16,13 +16,13 @@ class Stage(StrEnum):
     """Where a leased host is on the way to its next request."""
 
     DUE = "due"
-    """It may be asked now, and this worker has not sent the request yet."""
+    """The host may be asked now, and this worker has not sent the request yet."""
     TURN = "turn"
-    """Its delay, Crawl-delay or back-off is not over."""
+    """The delay, Crawl-delay or back-off of the host is not over."""
     NETWORK = "network"
     """A response, a robots.txt, the address of the host or a connection is awaited."""
     PROCESSING = "processing"
-    """All its leased URLs are fetched, and some of its pages are parsed or stored."""
+    """All leased URLs of the host are fetched, and some of its pages are still parsed or stored."""
     ENGINE = "engine"
     """Its results or links are to be sent to the engine, which then gives more URLs."""
 

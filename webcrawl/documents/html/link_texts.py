@@ -27,7 +27,7 @@ _ANCHORS = tag_ids("a")
 # The text of a link often is its address, shortened.
 _IN_LINK = re.compile(f"{LINK}[^{LINK_END}]*+(?:{LINK_END}|$)")
 _SOFT_HYPHEN = "\xad"
-"""It is left out of the text, so it may stand within the signs of an address."""
+"""Soft hyphens are left out of the text, so they may stand within the signs of an address."""
 
 
 def link_texts(tree: LexborHTMLParser, base: Base) -> dict[str, str]:

@@ -34,7 +34,7 @@ _ESCAPED = re.compile(r"[\\`*\[\]<~]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z]|$)")
 _BACKTICKS = re.compile("`+")
 _SAFE_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]*")
 _PLAIN_FRAGMENT = re.compile(r"[A-Za-z0-9._~:/?@!$'*+,=%-]*")
-"""Such a fragment is the same in a destination, and ends no character reference that the address begins."""
+"""A fragment that is written unchanged in a destination, and ends no character reference that the address begins."""
 _TRACKING_SIZES = frozenset({"0", "1", "0px", "1px"})
 # Punctuation that is moved out of emphasis, which must not begin or end with it.
 _OPENING = "\"'“‘„‚«‹¿¡（「『《〈【"

@@ -69,7 +69,7 @@ class Manifest:
         return json.dumps(asdict(self), indent=2).encode() + b"\n"
 
     def lacking(self) -> str:
-        """Returns the begin of the name of a file that a checkpoint has and this one lacks, or ""."""
+        """Returns the beginning of the name of a file that a whole checkpoint has and this one lacks, or ""."""
         names = {file.name.rpartition("-")[0] for file in self.files}
         wanted = ("crawl", *(f"shard-{shard:05}" for shard in range(min(self.shards, len(names)))))
         return next((name for name in wanted if name not in names), "")

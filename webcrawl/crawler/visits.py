@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.look_ups import LookUps
 from webcrawl.urls.canonical import as_requested
 
 if TYPE_CHECKING:
@@ -24,32 +24,24 @@ class Visits:
     """Looks up visits in a thread. A database that cannot be reached leaves all URLs unvisited, which is logged."""
 
     def __init__(self, stores: StoreConfig) -> None:
-        self._stores = stores
-        self._metadata: Metadata | None = None
-        self._thread: Batches[str, None] = Batches(lambda urls: [None] * len(urls))
+        self._look_ups = LookUps(stores)
 
     async def ages(self, urls: Iterable[str]) -> dict[str, float]:
         """Returns the seconds since the last visit of each URL that was visited, for any number of normalized URLs."""
         wanted = {as_requested(url): url for url in urls}
         try:
-            return await self._thread.run(lambda: self._look(wanted)) if wanted else {}
+            return await self._look_ups.run(lambda metadata: _ages(metadata, wanted)) if wanted else {}
         except StoreError as error:
             logger.info("Visits of earlier crawls are not known: %s", error)
             return {}
 
     async def close(self) -> None:
-        await self._thread.close(self._metadata.close if self._metadata is not None else None)
+        await self._look_ups.close()
 
-    def _look(self, wanted: dict[str, str]) -> dict[str, float]:
-        urls, now, ages = list(wanted), datetime.now(UTC), {}
-        for start in range(0, len(urls), _AT_ONCE):
-            for url, visited in self._opened().last_visits(urls[start : start + _AT_ONCE]).items():
-                ages[wanted[url]] = (now - visited).total_seconds()
-        return ages
 
-    def _opened(self) -> Metadata:
-        if self._metadata is None:
-            from webcrawl.stores.metadata import Metadata  # SQLAlchemy is slow to import
-
-            self._metadata = Metadata(self._stores.metadata)
-        return self._metadata
+def _ages(metadata: Metadata, wanted: dict[str, str]) -> dict[str, float]:
+    urls, now, ages = list(wanted), datetime.now(UTC), {}
+    for start in range(0, len(urls), _AT_ONCE):
+        for url, visited in metadata.last_visits(urls[start : start + _AT_ONCE]).items():
+            ages[wanted[url]] = (now - visited).total_seconds()
+    return ages

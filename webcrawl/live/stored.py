@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webcrawl.config import StoreConfig
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.look_ups import LookUps
 from webcrawl.urls.canonical import as_requested
 
 if TYPE_CHECKING:
@@ -32,47 +32,39 @@ class StoredChains:
     """Looks up chains in a thread. Methods raise StoreError, StoreUnavailable when retrying may succeed."""
 
     def __init__(self, stores: StoreConfig) -> None:
-        self._stores = stores
-        self._metadata: Metadata | None = None
-        self._thread: Batches[str, None] = Batches(lambda urls: [None] * len(urls))
+        self._look_ups = LookUps(stores)
 
     async def follow(self, wanted: Sequence[tuple[str, datetime, bool]]) -> list[StoredChain]:
         """Returns the chain of each normalized URL, in order, of rows that were stored after a time.
 
         Each URL comes with this time, and with whether a row of a failed attempt counts.
         """
-        return await self._thread.run(lambda: self._follow(wanted)) if wanted else []
+        return await self._look_ups.run(lambda metadata: _follow(metadata, wanted)) if wanted else []
 
     async def close(self) -> None:
-        await self._thread.close(self._metadata.close if self._metadata is not None else None)
+        await self._look_ups.close()
 
-    def _follow(self, wanted: Sequence[tuple[str, datetime, bool]]) -> list[StoredChain]:
-        chains = [StoredChain((), url, None) for url, _, _ in wanted]
-        moving = list(range(len(wanted)))
-        for _ in range(_MOST_HOPS):
-            rows = self._opened().get_many([as_requested(chains[number].url) for number in moving])
-            moved = []
-            for number in moving:
-                chain, url, _ = chains[number]
-                row = rows.get(as_requested(url))
-                _, since, failures = wanted[number]
-                if row is None or not _counts(row, since, failures=failures):
-                    continue
-                chains[number] = StoredChain(chain, url, row)
-                if (target := target_of(row)) is not None and target not in (*chain, url):
-                    chains[number] = StoredChain((*chain, url), target, None)
-                    moved.append(number)
-            if not moved:
-                break
-            moving = moved
-        return chains
 
-    def _opened(self) -> Metadata:
-        if self._metadata is None:
-            from webcrawl.stores.metadata import Metadata  # SQLAlchemy is slow to import
-
-            self._metadata = Metadata(self._stores.metadata)
-        return self._metadata
+def _follow(metadata: Metadata, wanted: Sequence[tuple[str, datetime, bool]]) -> list[StoredChain]:
+    chains = [StoredChain((), url, None) for url, _, _ in wanted]
+    moving = list(range(len(wanted)))
+    for _ in range(_MOST_HOPS):
+        rows = metadata.get_many([as_requested(chains[number].url) for number in moving])
+        moved = []
+        for number in moving:
+            chain, url, _ = chains[number]
+            row = rows.get(as_requested(url))
+            _, since, failures = wanted[number]
+            if row is None or not _counts(row, since, failures=failures):
+                continue
+            chains[number] = StoredChain(chain, url, row)
+            if (target := target_of(row)) is not None and target not in (*chain, url):
+                chains[number] = StoredChain((*chain, url), target, None)
+                moved.append(number)
+        if not moved:
+            break
+        moving = moved
+    return chains
 
 
 def target_of(row: Mapping[str, Any]) -> str | None:

@@ -23,6 +23,7 @@ from settings import base
 from tests import crawls
 from tests.cases import cases
 from tests.crawls import CHECKOUT
+from webcrawl.commands.crawl import check_packages
 from webcrawl.config import DEFAULTS
 from webcrawl.crawler.crawl_settings import completed
 from webcrawl.crawler.report.progress import Progress
@@ -161,18 +162,36 @@ def test_a_crawl_with_a_wrong_setting_ends_with_one_line(setting: str, tmp_path:
     assert not (tmp_path / "data" / "engine").exists()
 
 
-@pytest.mark.parametrize("name", ["settings", "spiders", "middlewares", "pipelines"])
-def test_a_package_that_shadows_ours_is_named(name: str, tmp_path: Path) -> None:
-    hiding = tmp_path / "site" / name
+def hide(name: str, folder: Path) -> str:
+    """Makes a package of this name in a folder; returns what is said of it."""
+    hiding = folder / name
     hiding.mkdir(parents=True)
     # enough modules for Scrapy to get as far as the check
     for module in ("__init__", "local", "dns", "checksum"):
         (hiding / f"{module}.py").write_text("COMMANDS_MODULE = 'webcrawl.commands'\n")
+    return f"the package {name!r} is taken from {hiding / '__init__.py'}, not from {CHECKOUT}"
+
+
+def test_a_package_that_shadows_ours_is_named(tmp_path: Path) -> None:
+    message = hide("settings", tmp_path / "site")
     options = ["-a", "seeds=http://127.0.0.1:1/", "-s", f"DATA_DIR={tmp_path / 'data'}"]
     done = scrapy("crawl", "broad", *options, PYTHONPATH=str(tmp_path / "site"))
     assert done.returncode == 2
-    assert f"the package {name!r} is taken from {hiding / '__init__.py'}, not from {CHECKOUT}" in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["settings", "spiders", "middlewares", "pipelines"])
+def test_each_package_that_shadows_ours_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = hide(name, tmp_path / "site")
+    monkeypatch.chdir(CHECKOUT)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    for package in ("settings", "spiders", "middlewares", "pipelines"):
+        monkeypatch.delitem(sys.modules, package, raising=False)
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        check_packages()
 
 
 @pytest.mark.parametrize("extension", [RemoteControl, TelnetConsole])

@@ -38,7 +38,7 @@ from redis.exceptions import RedisError
 from benchmarks.chaos_engines import Server
 from benchmarks.command import ROOT, broad, command_line, scrapy, table, write_figures
 from benchmarks.measured import tree
-from benchmarks.reads import fill, read_pages, reads_table
+from benchmarks.reads import fill, keep_in_memory, read_pages, reads_table
 from benchmarks.servers import RULES, Names, RequestLog, answer, free_port, requests, serve_web, serving
 
 PARTS = 40
@@ -143,6 +143,8 @@ def run(options: Namespace, home: Path) -> Ran:
     own["METADATA_URI"] = f"sqlite:///{database}"
     if options.rows and not database.exists():
         fill(own["METADATA_URI"], options.rows)
+    if options.rows:
+        keep_in_memory(database)
     lane, serve_at = scrapy("crawl", "live", **own), free_port("127.0.0.1")
     client, put_at, took, last = Redis.from_url(engine.url), {}, dict[int, float](), b"0"
     commands = {}

@@ -15,7 +15,7 @@ from webcrawl.engine.replication import Command
 from webcrawl.errors import InvalidURL
 from webcrawl.frontier.operations import Operations
 from webcrawl.frontier.url_state import URLState, url_state
-from webcrawl.live.asks import PAUSE, Asks, LiveAsk, WantedURL
+from webcrawl.live.asks import Asks, LiveAsk, WantedURL
 from webcrawl.live.events import DEAD, FILTERED, INVALID, REDIRECTS, LiveAnswer, events, related_urls
 from webcrawl.live.stored import StoredChain, StoredChains
 from webcrawl.metrics.totals import LIVE_ANSWERS, LIVE_MS, live_bucket
@@ -59,8 +59,8 @@ class Answering:
         self._logged = time.monotonic()
         self._operations = Operations(connection.engine, connection.keys)
         self._stored = StoredChains(session.stores)
-        self._finished: GroupCommit[str, None] = GroupCommit(self._acknowledge, pause=PAUSE)
-        self._publisher = Publisher(connection.engine, connection.keys, session.stores.listeners, pause=PAUSE)
+        self._finished: GroupCommit[str, None] = GroupCommit(self._acknowledge)
+        self._publisher = Publisher(connection.engine, connection.keys, session.stores.listeners)
 
     async def close(self) -> None:
         await self._stored.close()

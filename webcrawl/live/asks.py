@@ -21,8 +21,6 @@ from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.urls.canonical import split
 
-PAUSE = 0.01
-"""The seconds in which a busy lane collects calls of one kind, so that they share a round trip."""
 _DAY = 24 * 3600
 _YES = ord("1")
 """The character of a verdict, as a byte."""
@@ -102,9 +100,9 @@ class Asks:
     def __init__(self, engine: Engine, keys: Keys) -> None:
         self._engine = engine
         self._keys = keys
-        self._additions: GroupCommit[WantedURL, bool] = GroupCommit(self._add, pause=PAUSE)
-        self._reads: GroupCommit[str, list[LiveAsk]] = GroupCommit(self._read, pause=PAUSE)
-        self._removals: GroupCommit[tuple[str, LiveAsk], bool] = GroupCommit(self._remove, pause=PAUSE)
+        self._additions: GroupCommit[WantedURL, bool] = GroupCommit(self._add)
+        self._reads: GroupCommit[str, list[LiveAsk]] = GroupCommit(self._read)
+        self._removals: GroupCommit[tuple[str, LiveAsk], bool] = GroupCommit(self._remove)
 
     async def add(self, wanted: Iterable[WantedURL]) -> bool:
         """Adds asks; returns whether a URL was queued."""

@@ -16,7 +16,7 @@ from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import ASKED
 from webcrawl.errors import StoreError
 from webcrawl.live.answering import Answering
-from webcrawl.live.asks import PAUSE, LiveAsk
+from webcrawl.live.asks import LiveAsk
 from webcrawl.live.messages import Delivered, LiveMessages
 from webcrawl.worker.worker import Worker
 
@@ -93,9 +93,6 @@ class LiveFeeding:
         messages = await self.messages.read()
         await self._take(messages)
         self.messages.taken(messages)
-        if len(messages) > 1:
-            # the next ones are asked for together
-            await asyncio.sleep(PAUSE)
 
     async def _take(self, messages: Sequence[Delivered], *, again: bool = False) -> None:
         """Asks for the URLs of messages; `again`: they were delivered before."""

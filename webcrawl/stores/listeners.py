@@ -59,13 +59,13 @@ def _in_iso(value: Any) -> Any:
 
 
 class Publisher:
-    """Appends pages to the stream of a crawl, in batches, for which a busy crawl waits `pause` seconds."""
+    """Appends pages to the stream of a crawl, in batches."""
 
-    def __init__(self, engine: Engine, keys: Keys, most: int, pause: float = 0.0) -> None:
+    def __init__(self, engine: Engine, keys: Keys, most: int) -> None:
         self._engine = engine
         self._key = keys.own("pages")
         self._most = most
-        self._pages: GroupCommit[str, bool] = GroupCommit(self._append, pause=pause)
+        self._pages: GroupCommit[str, bool] = GroupCommit(self._append)
 
     async def publish(self, row: Mapping[str, Any]) -> bool:
         """Appends a page. Returns False if the engine has no memory for it. Raises the exceptions of UNAVAILABLE."""

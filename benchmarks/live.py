@@ -45,7 +45,7 @@ PARTS = 40
 """The parts of a run in a plot."""
 HOSTS, WORDS, ENDING_SECONDS = 1_000, " A word of a page." * 300, 90.0
 HOPS = (0, 0, 0, 2, 3, 4)
-EVENTS = "wc:{c:live}:pages"
+STREAM, EVENTS = "live:urls", "wc:{c:live}:pages"
 MEMORY = ("MB after a quarter", "MB at the end")
 
 
@@ -82,7 +82,7 @@ async def serve(port: int, log: Path, ready: Any) -> None:
 def put(engine: Redis, port: int, number: int) -> None:
     hops = random.choice(HOPS)
     url = f"http://{address(random.randrange(HOSTS))}:{port}/live/{number}/{hops}"
-    engine.xadd("live:urls", {"url": url, "id": str(number), "max_age": "3600"})
+    engine.xadd(STREAM, {"url": url, "id": str(number), "max_age": "3600"})
 
 
 class Uses:
@@ -124,10 +124,12 @@ class Uses:
 class Ran(NamedTuple):
     """When each message was put; how many seconds later its event came; the log of the web; the use of processes.
 
-    `since`: the monotonic time of the first message.
+    since    the monotonic time of the first message
+    waiting  messages that were not finished at the end
     """
 
     since: float
+    waiting: set[int]
     put_at: dict[int, float]
     took: dict[int, float]
     log: Path
@@ -190,11 +192,12 @@ def run(options: Namespace, home: Path) -> Ran:
                 if now > options.seconds and len(took) == len(put_at) and is_read:
                     break
             uses.look()
+            waiting = {int(fields[b"id"]) for _, fields in client.xrange(STREAM)}
         finally:
             for process in chain.from_iterable(processes.values()):
                 process.kill()
             engine.end()
-    return Ran(uses.at[0], put_at, took, log, uses.figures())
+    return Ran(uses.at[0], waiting, put_at, took, log, uses.figures())
 
 
 def by_turns_alone(rate: float, delay: float, others: float, seconds: float = 120.0) -> list[float]:
@@ -283,7 +286,7 @@ def main() -> None:
         plot=drawn,
     ).parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-live-", ignore_cleanup_errors=True) as folder:
-        since, put_at, took, log, uses = run(options, Path(folder))
+        since, waiting, put_at, took, log, uses = run(options, Path(folder))
         logged = requests(log)
         reads = reads_table(Path(folder) / "reads.json", options.seconds) if options.rows else ("", {})
     calm = min(put_at.values()) + options.seconds * (0.4 if options.kill else 1)
@@ -296,13 +299,15 @@ def main() -> None:
     hits = Counter(what for _, what in logged)
     again = sum(number - 1 for what, number in hits.items() if "/live/" in what)
     others = sum(0 <= at - since <= options.seconds for at, what in logged if "/live/" not in what)
-    lost = len(put_at) - len(took)
+    unanswered = put_at.keys() - took.keys()
+    lost = len(unanswered - waiting)
     least = by_turns_alone(options.rate, options.delay, others / options.seconds)
     cuts = quantiles(least, n=100)
     figures["by turns alone"] = {"messages": len(least), "p50": cuts[49], "p99": cuts[98], "most": least[-1]}
     rows.append(("by turns alone", len(least), *(f"{part:.2f}" for part in (cuts[49], cuts[98], least[-1]))))
     print(table("messages|number:|p50 s:|p99 s:|longest s:", rows))
-    print(f"{lost} lost, {again} requests repeated, {others / options.seconds:.0f} other requests a second")
+    print(f"{lost} lost, {len(unanswered & waiting)} not answered in time")
+    print(f"{again} requests repeated, {others / options.seconds:.0f} other requests a second")
     asked = sum(number for what, number in hits.items() if "/live/" in what)
     used = [
         (name, f"{each['cores']:.2f}", *(f"{each[when]:.0f}" for when in MEMORY))

@@ -23,7 +23,7 @@ from webcrawl.documents.page import Page
 from webcrawl.stores.metadata import Metadata
 
 URLS_A_HOST = 50
-KINDS = {"batches of 20": (20, 500, 32), "single pages": (1, 2_000, 32), "batches of 300": (300, 2, 2)}
+KINDS = {"batches of 20": (20, 500, 32), "single pages": (1, 2_000, 128), "batches of 300": (300, 2, 2)}
 """URLs of a request, requests a second, and connections."""
 _LENGTH = re.compile(rb"content-length: (\d+)", re.I)
 _ROWS_AT_A_TIME = 500_000

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
+from http import HTTPStatus
 
+from cachetools import LRUCache
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, IgnoreRequest
 from scrapy.http import Response
+from xxhash import xxh3_128_digest
 
 from webcrawl.config import read
 from webcrawl.crawler.access import ROBOTS, host_of, is_question, tasks_of
@@ -20,7 +23,16 @@ from webcrawl.crawler.components import ResourceRules, RobotsArchiver
 from webcrawl.crawler.errors import Postponed, RobotsUnreachable
 from webcrawl.crawler.fetch import TRUNCATE, exchange_of
 from webcrawl.crawler.pages.outlinks import MOST_HOPS, LinkSource, Outlinks
-from webcrawl.crawler.responses import TIMED_OUT, body_of, content_type, length_of, refusal_of
+from webcrawl.crawler.responses import (
+    BAD_CODING,
+    LOST,
+    TIMED_OUT,
+    UNFINISHED,
+    body_of,
+    content_type,
+    length_of,
+    refusal_of,
+)
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.mime.sniff import sniff
 from webcrawl.errors import InvalidURL, StoreError
@@ -34,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 500 * 1024 + 1
 _MOST_REDIRECTS = 5
+_MOST_CUT = 10_000
 _MOST_SITEMAPS = 1_000
 _RESOURCE_SECONDS = 10.0
 _LARGE_SHARE = 0.2
@@ -53,6 +66,8 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         self._observed = session.observed
         self._cache = RobotsCache()
         self._unreachable = RobotsCache()
+        self._cut: LRUCache[str, bytes] = LRUCache(_MOST_CUT)
+        """URL -> digest of a robots.txt whose end was missing."""
         self._asking: dict[str, asyncio.Future[RobotsPolicy]] = {}
         self._large = DutyCycle(_LARGE_SHARE)
         self._heeds_opt_outs = read(crawler.settings, "AI_OPT_OUTS")
@@ -175,17 +190,18 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
             request = self._request(url, own=not hops)
             try:
                 response = await self._crawler.engine.download_async(request)
-            except (IgnoreRequest, CannotResolveHostError):
-                # the page cannot be fetched either
+            except (Postponed, RobotsUnreachable):
                 raise
+            except (IgnoreRequest, CannotResolveHostError) as error:
+                if not hops:  # the page cannot be fetched either
+                    raise
+                raise _unreachable(url, f"{via} leads there, and {error}") from error
             except Exception as error:
                 raise _unreachable(url, str(error)) from error
             await self._archive(request, response, via, hops)
-            if TIMED_OUT in response.flags:  # the missing part may disallow URLs
-                raise _unreachable(url, "it did not arrive in time")
             target = _redirect(response)
             if target is None:
-                policy = await self._read(host, response, url)
+                policy = await self._read(host, self._complete(response, url), url)
                 if policy.verdict == "disallow-all":
                     raise _unreachable(url, refusal_of(response))
                 return policy
@@ -193,8 +209,31 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
         # RFC 9309, 2.3.1.2: after five redirects, robots.txt may count as unavailable
         return RobotsPolicy.from_response(404, b"", url=url)
 
+    def _complete(self, response: Response, url: str) -> Response:
+        """Returns the response to read; raises RobotsUnreachable if a part is missing, which may disallow URLs.
+
+        A file that ends early with the same bytes a second time has a wrong length, not a broken connection: it is read
+        without its last line, unless that disallows something.
+        """
+        if not HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            return response
+        if TIMED_OUT in response.flags:
+            raise _unreachable(url, "it did not arrive in time")
+        if BAD_CODING in response.flags and not _is_text(response.body):
+            raise _unreachable(url, "its Content-Encoding cannot be decoded")
+        if LOST not in response.flags and UNFINISHED not in response.flags:
+            return response
+        digest = xxh3_128_digest(response.body)
+        if not response.body or self._cut.get(url) != digest:
+            self._cut[url] = digest
+            raise _unreachable(url, "its end is missing")
+        return response.replace(body=_certain_lines(response.body))
+
     async def _opt_out_files(self, host: str) -> dict[str, bytes]:
-        """Fetches the files for crawlers for AI; one that is no answer of 200 says nothing."""
+        """Fetches the files for crawlers for AI; one that is no answer of 200 in a known coding says nothing.
+
+        Raises RobotsUnreachable if a part of one is missing.
+        """
         bodies = {}
         for path in (AI_TXT, TDMREP) if host.startswith("http") else ():
             request = self._request(f"{host}{path}", own=False)
@@ -207,8 +246,9 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
                 logger.info("%s cannot be fetched: %s", request.url, error)
             else:
                 await self._archive(request, response, "", 0)
-                if response.status == 200:
-                    bodies[path] = response.body
+                is_read = BAD_CODING not in response.flags or _is_text(response.body)
+                if response.status == 200 and is_read:
+                    bodies[path] = self._complete(response, request.url).body
         return bodies
 
     async def _archive(self, request: Request, response: Response, via: str, hops: int) -> None:
@@ -258,6 +298,7 @@ class RobotsMiddleware(SessionComponent, ResourceRules):
                 "dont_obey_robotstxt": True,
                 "dont_redirect": True,
                 "allow_offsite": True,
+                "download_fail_on_dataloss": False,
                 TRUNCATE: _MOST_BYTES,
             },
         )
@@ -267,6 +308,20 @@ def _timed(work: Callable[[], RobotsPolicy]) -> tuple[RobotsPolicy, float]:
     """Returns the result of `work`, and its processor seconds in this thread."""
     began = time.thread_time()
     return work(), time.thread_time() - began
+
+
+def _is_text(body: bytes) -> bool:
+    """Returns whether a body that is not in its Content-Encoding is text all the same."""
+    try:
+        return "\0" not in body.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _certain_lines(body: bytes) -> bytes:
+    """Returns the lines of a file that ends early; the last may be part of a line that allows less or names others."""
+    end = max(body.rfind(b"\n"), body.rfind(b"\r")) + 1
+    return body if body[end:].lstrip().lower().startswith(b"disallow") else body[:end]
 
 
 def _unreachable(url: str, why: str) -> RobotsUnreachable:

@@ -13,6 +13,8 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, cast
 
+from cachetools import LRUCache
+
 from webcrawl.errors import CrawlError, HandshakeFailed, NotConnected, TunnelRefused
 from webcrawl.http.bodies import is_tunnel
 from webcrawl.http.connection import BodyReadAhead, HTTPConnection, Rate
@@ -31,6 +33,8 @@ _NEXT_SECONDS = 0.25
 """The time after which the next address is tried while earlier attempts go on (RFC 8305)."""
 # most servers keep a connection for longer; a request that is sent while the server closes it is lost
 _KEEPALIVE_SECONDS = 4.0
+_MOST_CLOSED, _MOST_CLOSING = 2, 10_000
+"""Kept connections in a row that a server may close at their next request; servers that have done so."""
 _PROXY_SECONDS = 10.0
 """The longest wait for a proxy to connect."""
 _NO_LIMIT = 1e6
@@ -75,6 +79,8 @@ class Pool:
         self._ahead = BodyReadAhead()
         self._idle: dict[Way, list[HTTPConnection]] = {}
         self._open: set[HTTPConnection] = set()
+        self._closed: LRUCache[Way, int] = LRUCache(_MOST_CLOSING)
+        """How many kept connections in a row a server has closed at their next request."""
 
     @cached_property
     def _context(self) -> ssl.SSLContext:
@@ -96,12 +102,25 @@ class Pool:
 
     def give(self, way: Way, connection: HTTPConnection) -> None:
         """Keeps a connection for another request if that is possible, and closes it otherwise."""
-        if not connection.is_reusable:
+        if not connection.is_reusable or (self._closed and not self._keeps(way, connection)):
             self._forget(way, connection)
             return
         self._idle.setdefault(way, []).append(connection)
         loop = asyncio.get_running_loop()
         connection.idle_timer = loop.call_later(_KEEPALIVE_SECONDS, self._forget, way, connection)
+
+    def note_closed(self, way: Way) -> None:
+        """Notes that a server has closed a kept connection at its next request; the second time, none is kept any more.
+
+        Some servers promise to keep connections and close each at its second request, which is lost.
+        """
+        self._closed[way] = self._closed.get(way, 0) + 1
+
+    def _keeps(self, way: Way, connection: HTTPConnection) -> bool:
+        """Returns whether a server has not closed kept connections too often; forgets this when it answers over one."""
+        if connection.requests > 1:
+            self._closed.pop(way, None)
+        return self._closed.get(way, 0) < _MOST_CLOSED
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -24,7 +24,7 @@ from webcrawl.crawler.download.failures import http_failure
 from webcrawl.crawler.download.proxies import Proxies
 from webcrawl.crawler.download.receiving import BodyReceiver
 from webcrawl.crawler.download.rendered_pages import RenderedPages
-from webcrawl.crawler.errors import ProxyFailed
+from webcrawl.crawler.errors import KeptConnectionClosed, ProxyFailed
 from webcrawl.crawler.fetch import PacedCheck, check_of, fetch_of, head_timeout, keep_exchange
 from webcrawl.crawler.responses import received_headers
 from webcrawl.crawler.session import Session, SessionComponent
@@ -64,6 +64,7 @@ class Sending:
 
     timeout   seconds after which it fails now
     is_kept   the connection has sent another request before
+    received  bytes of the response
     """
 
     began: float
@@ -71,6 +72,7 @@ class Sending:
     connected: float = 0.0
     sent: float = 0.0
     is_kept: bool = False
+    received: int = 0
 
     def latency(self) -> float:
         """Returns the seconds up to the head of the response, which is complete now, without the wait for the turn."""
@@ -143,16 +145,20 @@ class HTTPDownloadHandler(SessionComponent):
                 sending.fail(self._observed, request.url)
             if isinstance(error, Unconfirmed):  # the turn ends when the request can no longer arrive
                 await asyncio.sleep(STRAY_SECONDS)
+            # a server that has begun to answer has seen the request (RFC 9110, section 9.2.2)
+            over_kept = sending.is_kept and not sending.received
             failure = http_failure(
-                error, request.url, sending.timeout, over_kept=sending.is_kept, proxied=proxy is not None
+                error, request.url, sending.timeout, over_kept=over_kept, proxied=proxy is not None
             )
             if failure is None:
                 raise
+            if isinstance(failure, KeptConnectionClosed):
+                self._pool.note_closed(_way(target_of(request.url), proxy))
             raise failure from error
 
     async def _fetch(self, request: Request, proxy: str | None, sending: Sending) -> Response:
         target = target_of(request.url)
-        way = Way(target.server, proxy_at(proxy) if proxy else None)
+        way = _way(target, proxy)
         if proxy is not None and is_address(target.server.host):
             self._guard.check(target.server.host, hostname=target.server.host, port=target.server.port)
         connection, timeout, loop = None, sending.timeout, asyncio.get_running_loop()
@@ -177,7 +183,8 @@ class HTTPDownloadHandler(SessionComponent):
             return await self._response(request, way, connection, sent, head, end)
         finally:
             if connection is not None:
-                fetch_of(request).received += connection.received - before
+                sending.received = connection.received - before
+                fetch_of(request).received += sending.received
                 self._pool.give(way, connection)
 
     async def _send(
@@ -253,6 +260,10 @@ class HTTPDownloadHandler(SessionComponent):
         and port are refused at an inner address like any others.
         """
         return [host] if is_address(host) else to_try((await self._resolver.resolve(host)).addresses)
+
+
+def _way(target: RequestTarget, proxy: str | None) -> Way:
+    return Way(target.server, proxy_at(proxy) if proxy else None)
 
 
 def _ssl_context(crawler: Crawler) -> ssl.SSLContext:

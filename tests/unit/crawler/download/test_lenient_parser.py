@@ -55,6 +55,48 @@ def test_malformed_response_is_read_as_in_browsers(answer: bytes, pieces: str) -
     run(check())
 
 
+CLOSES = Say([], then="close")
+
+
+@cases(
+    ("answers", "connections"),
+    [
+        # a connection after each failure, then one for each request
+        ([plain(b"page"), CLOSES] * 2 + [plain(b"page")], [1, 1, 2, 2, 3, 4, 5]),
+        # it also answers over kept connections, so they are kept
+        ([plain(b"page"), plain(b"page"), CLOSES] * 3 + [plain(b"page")], [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]),
+    ],
+    ids=["each", "some"],
+)
+def test_no_connections_are_kept_to_a_server_that_closes_them_at_the_next_request(
+    answers: list[Say], connections: list[int]
+) -> None:
+    async def check() -> None:
+        async with Wire(answers) as wire, Client() as client:
+            for number, connection in enumerate(connections):
+                if number < len(answers) and answers[number] is CLOSES:
+                    with pytest.raises(KeptConnectionClosed):
+                        await client.get(wire.url())
+                else:
+                    assert (await client.get(wire.url())).body == b"page"
+                assert wire.connections == connection
+
+    run(check())
+
+
+def test_a_server_that_has_begun_to_answer_has_seen_the_request() -> None:
+    async def check() -> None:
+        begun = Say([OK + b"X-Ser"], then="close")
+        async with Wire([plain(b"page"), begun]) as wire, Client() as client:
+            await client.get(wire.url())
+            with pytest.raises(DownloadFailedError) as caught:
+                await client.get(wire.url(), method="POST", body=b"order=1")
+            assert not isinstance(caught.value, KeptConnectionClosed)
+            assert wire.connections == 1
+
+    run(check())
+
+
 UNREADABLE = {
     "Content-Length: b'Content-Length: x, y'": OK + b"X N: ab\r\nContent-Length: x, y\r\n\r\n",
     "Content-Length": OK + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nbody",

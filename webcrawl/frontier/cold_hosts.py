@@ -60,7 +60,7 @@ class ColdHosts(ColdPart):
         self._swept: defaultdict[int, dict[int, bytes]] = defaultdict(dict)
         """Shard -> what HostForgetting need not read again."""
         self._look_at = 0.0
-        """When it looks again whether servers are full, by time.monotonic."""
+        """When to look again whether servers are full, by time.monotonic."""
 
     async def wake(self, shard: int) -> int:
         """Brings back some of the records of a shard that are asked for; returns how many hosts no longer wait."""

@@ -63,7 +63,8 @@ class CopiesPipeline(SessionComponent):
         )
         if row["duplicate_kind"] == "exact":
             item.duplicate_of, item.duplicate_kind = row["duplicate_of"], "exact"
-            is_unread = row["processing_error"] is not None  # so was the first page
+            # a copy that could not be read is a copy of a page that could not be read either
+            is_unread = row["processing_error"] is not None
             if archived.first is not None and item.document is not None and not is_unread:
                 first = self._reading(archived.first, item.document)
                 item.reading.was_read = first in (item.read_as, item.read_as.removeprefix("-"))

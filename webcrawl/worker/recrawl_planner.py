@@ -346,7 +346,7 @@ class RecrawlPlanner:
         try:
             outcomes = await self._planning.add(rows, age, _MOST_OF_HOST, self._frontier.traffic)
         except UNAVAILABLE:
-            # some may be queued: the engine knows which
+            # the engine may have queued some of the pages, and says so when they are claimed again
             await asyncio.to_thread(self._due_pages.put_off, [(page, page.next_due) for page in claimed])
             raise
         # pages of a host that has enough of them, or that are far too early, say nothing of the capacity of the crawl
@@ -359,7 +359,7 @@ class RecrawlPlanner:
             if outcome == DROPPED:
                 dates.append((page, None))
             elif outcome == KNOWN:
-                # its visit may be stored and not settled yet, so that nothing but this will set its date
+                # the visit of the page may be stored and not settled yet, and then nothing else sets its date
                 interval = page.next_due - page.tried_at
                 dates.append((page, now + min(HELD, max(_SHORTEST_LOOK, interval))))
             elif outcome > 0:

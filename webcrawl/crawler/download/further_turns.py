@@ -99,7 +99,7 @@ class ReadingGate:
                 wait.cancel()
 
     def leave(self) -> None:
-        """There is nothing to withdraw."""
+        """Does nothing: `enter` has announced nothing that could be withdrawn."""
 
     def is_open(self) -> bool:
         """Whether the host may still be asked: hundreds of requests may have waited for a connection since `enter`."""

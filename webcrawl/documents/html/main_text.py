@@ -25,17 +25,17 @@ MIN_WORDS = 20
 
 # `main` counts if it has this share of the prose.
 _MAIN_SHARE = 0.25
-# A section that is named like a main part, or a single `article`, counts if it has this share.
+# A section that is named like a main part, or a single `article`, counts if it has this share of the prose.
 _NAMED_SHARE = 0.6
-# With the headline in it, it counts if it has this share.
+# A section with such a name that has the headline counts if it has this share.
 _TITLED_SHARE = 0.3
-# A section inside of a named section has all the text if it has this share of its prose,
+# A section inside of a named section has all the text if it has this share of the prose of the named section.
 _INSIDE_NAMED = 0.9
-# and a section inside of a page or of `main`, if it has this share of its prose,
+# A section inside of a page or of `main` has all the text if it has this share of the prose of the page or `main`.
 _INSIDE_PAGE = 0.8
-# or this share and the headline,
+# A section with the headline needs a smaller share.
 _TITLED_INSIDE_PAGE = 0.7
-# and this share of the text that is not links: tables, code and definitions are no prose.
+# It also needs this share of the text that is not links, because tables, code and definitions are no prose.
 _TEXT_INSIDE_PAGE, _TEXT_INSIDE_MAIN = 0.75, 0.9
 # A section that is named like a main part counts if it has so many characters of prose.
 _MUCH_PROSE = 100

@@ -107,7 +107,8 @@ def make_outline(
         links, rows = _links_with_rows(document, texts=texts, text_links=text_links)
         links = replace(links, addresses=(), joined={})
     metas, frames = document.metas, frame_links(document)
-    if links is not None:  # else the elements of a large page were in memory while its text is made
+    if links is not None:
+        # the elements of a large page need not be in memory while its text is made
         document.forget(only_elements=True)
     fields = extracted(document, extract) if extract else None
     data = StructuredData(document).as_dict() if structured and facts else None

@@ -13,13 +13,13 @@ from webcrawl.documents.html.data_tables import TABLE_PARTS, is_table
 from webcrawl.documents.html.page_text import PageText, Section
 from webcrawl.documents.html.text import tag_ids
 
-# A teaser has no more characters,
+# The most characters of a teaser.
 _MAX_TEASER = 500
-# and its title has so many, unless it is a heading.
+# The fewest characters of the title of a teaser that is no heading.
 _MIN_TITLE = 15
-# A link at its end, such as "read more", has no more.
+# The most characters of the link at the end of a teaser, such as "read more".
 _MAX_CALL = 20
-# Teasers have this share of the text of their section, and of the prose of a page no more than this leaves.
+# Teasers have at least this share of the text of their section, and leave at least so much prose of the page.
 _MOST_TEXT, _LEAST_REST = 0.7, 300
 # A longer text is the main part with or without its teasers, so most long pages are not searched for them.
 _MOST_PROSE = 12_000

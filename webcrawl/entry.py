@@ -37,7 +37,20 @@ GROUPS = {
         *("page", "pages", "search", "index", "copies", "export", "links", "compact", "graph", "mine"),
         *("listen", "serve", "mcp"),
     ),
-    "Operate": ("pause", "resume", "stop", "checkpoint", "restore", "jobs", "alarms", "urlfrontier", "plan"),
+    "Operate": (
+        *(
+            "pause",
+            "resume",
+            "stop",
+            "checkpoint",
+            "restore",
+            "runs",
+            "jobs",
+            "alarms",
+            "urlfrontier",
+            "plan",
+        ),
+    ),
 }
 """Group -> its commands, as `scrapy -h` and docs/reference/commands.md list them."""
 FORMER = {

@@ -13,6 +13,7 @@ CrawlError
 ├── StoreError               a page could not be stored, or stored data is damaged
 │   ├── StoreUnavailable        the store is unreachable, locked or full; retrying may succeed
 │   ├── NoSuchObject            the object store has no object of that name
+│   ├── RunDamaged              a sealed run of the index of duplicates, or a copy of it, is damaged
 │   └── PartLost                a part of a spilled queue is damaged or missing; retrying does not help
 ├── NoSuchPage               the dashboard has no page of that address, or no such crawl, host or job
 ├── ApiProblem               a request to the HTTP API is answered with an error
@@ -163,6 +164,10 @@ class NoSuchPage(CrawlError):
 
 class NoSuchObject(StoreError):
     """The object store answered that it has no object of that name."""
+
+
+class RunDamaged(StoreError):
+    """A sealed run of the index of duplicates, or this machine's copy of it, is damaged."""
 
 
 class PartLost(StoreError):

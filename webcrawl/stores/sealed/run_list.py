@@ -18,7 +18,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
-from webcrawl.errors import StoreError
+from webcrawl.errors import RunDamaged, StoreError
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.stores.objects.store import ObjectStore, open_store
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPTS = 20
 READ_SECONDS = 5.0
 """The seconds for which a worker uses the list that it has read. Entries stay in the engine for much longer after they
 are listed, so each worker has them from the engine or from the list."""
@@ -69,6 +70,14 @@ class RunList:
         self.runs[at : at + len(replaced)] = [run]
         self.unused += [(name, now) for name, _, _ in replaced]
         return True
+
+    def drop(self, name: str, now: float) -> ListedRun | None:
+        """Takes a run out of the list, and returns it; None if the list does not have it."""
+        run = next((run for run in self.runs if run[0] == name), None)
+        if run is not None:
+            self.runs.remove(run)
+            self.unused.append((name, now))
+        return run
 
     def encoded(self) -> bytes:
         return json.dumps({"folder": self.folder, "runs": self.runs, "unused": self.unused}).encode()
@@ -115,6 +124,8 @@ class SealedDuplicates:
         self._read_at = float("-inf")
         self._runs: list[SealedRun] = []
         self._failure = ""
+        self._suspects: set[str] = set()
+        """Runs in whose local copies a look-up came upon damage."""
         self._texts: GroupCommit[_TextQuery, SealedFirst | None] = GroupCommit(self._look_up_texts)
         self._payloads: GroupCommit[bytes, bytes | None] = GroupCommit(self._look_up_payloads)
         self._urls: GroupCommit[str, bool] = GroupCommit(self._look_up_urls)
@@ -159,6 +170,41 @@ class SealedDuplicates:
                 self._opened[name] = await asyncio.to_thread(SealedRun, store, name, self._folder)
         return [self._opened[name] for name in names]
 
+    async def verified(self, names: Sequence[str]) -> list[SealedRun]:
+        """Returns the runs with these names after all of their tables were read; raises StoreError.
+
+        Damaged copies on this machine are copied again.
+        """
+        runs = await self.open(names)
+        for number, run in enumerate(runs):
+            try:
+                await asyncio.to_thread(run.verify)
+            except RunDamaged as error:
+                if not run.is_copied:
+                    raise
+                logger.warning("%s is copied to this machine again: %s", run.name, error)
+                await self._drop_copy(run.name)
+                [runs[number]] = await self.open([run.name])
+        return runs
+
+    async def drop(self, name: str) -> ListedRun:
+        """Takes a run out of the list, whatever its state, and returns it; raises StoreError if it is not listed.
+
+        Its files are deleted as those of a merged run.
+        """
+        for _ in range(_ATTEMPTS):
+            listed, before = await self.listed()
+            run = listed.drop(name, time.time())
+            if run is None:
+                raise StoreError(f"crawl {self._keys.crawl!r} has no sealed run {name!r}")
+            if await self.replace(before, listed):
+                return run
+        raise StoreError("a worker changes the list of sealed runs all the time: try again")
+
+    async def _drop_copy(self, name: str) -> None:
+        self._opened.pop(name, None)
+        await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
+
     async def current(self) -> list[SealedRun]:
         """Returns the runs of the crawl, the oldest first, from a list of the last READ_SECONDS."""
         if time.monotonic() - self._read_at > self._read_seconds:
@@ -174,20 +220,24 @@ class SealedDuplicates:
     async def _readable(self, names: Sequence[str]) -> list[SealedRun]:
         """Returns the runs that can be opened; logs an error for the others."""
         for name in self._opened.keys() - names:
-            del self._opened[name]
-            await asyncio.to_thread(shutil.rmtree, self._folder / name, ignore_errors=True)
+            await self._drop_copy(name)
+        suspects, self._suspects = self._suspects, set()
         runs = []
         for name in names:
             try:
-                runs += await self.open([name])
+                runs += await (self.verified([name]) if name in suspects else self.open([name]))
             except StoreError as error:
                 self._log(error)
         return runs
 
-    def _log(self, error: StoreError) -> None:
+    def _log(self, error: StoreError, run: SealedRun | None = None) -> None:
+        is_damaged = isinstance(error, RunDamaged)
+        if is_damaged and run is not None and run.is_copied:
+            self._suspects.add(run.name)
         if str(error) != self._failure:
             self._failure = str(error)
-            logger.error("%s: copies of the texts and payloads there are not recognized", error)
+            advice = "; `scrapy runs` checks all runs, and drops one" if is_damaged else ""
+            logger.error("%s: copies of the texts and payloads there are not recognized%s", error, advice)
 
     async def near(self, simhash: int, url: str, distance: int) -> SealedFirst | None:
         """Returns the nearest text of another page, or the page's own text if it is equal; None if there is neither."""
@@ -224,7 +274,7 @@ class SealedDuplicates:
             try:
                 texts = run.near(simhashes, distance)
             except StoreError as error:
-                self._log(error)
+                self._log(error, run)
                 continue
             newer = runs[number + 1 :]
             near += [text for text in texts if not any(other.supersedes(text.url) for other in newer)]
@@ -256,7 +306,7 @@ class SealedDuplicates:
                 for number, first in run.payload_firsts(digests).items():
                     firsts[number] = first
             except StoreError as error:
-                self._log(error)
+                self._log(error, run)
         return firsts
 
     async def _look_up_urls(self, urls: list[str]) -> list[bool]:

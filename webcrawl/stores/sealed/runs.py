@@ -38,7 +38,7 @@ import numpy as np
 import xxhash
 from zlib_ng import zlib_ng
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import RunDamaged, StoreError
 from webcrawl.stores.objects.store import ObjectStore, never
 from webcrawl.stores.sealed.tables import (
     MOST_LOWER,
@@ -202,34 +202,39 @@ class _Description:
             if missing := set(CACHED) - files.keys():
                 raise ValueError(f"it says nothing of {', '.join(sorted(missing))}")
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise StoreError(f"{where} is damaged: {error}") from error
+            raise RunDamaged(f"{where} is damaged: {error}") from error
         return cls(where, shapes, files)
 
     def check(self, name: str, path: Path, *, whole: bool) -> None:
-        """Raises StoreError if the size of a file differs, or with `whole` its checksum."""
+        """Raises RunDamaged if the size of a file differs, or with `whole` its checksum."""
         size, known = self.files[name]
         if (actual := path.stat().st_size) != size:
-            raise StoreError(f"{self.where} is damaged: {name} has {actual} bytes instead of {size}")
+            raise RunDamaged(f"{self.where} is damaged: {name} has {actual} bytes instead of {size}")
         if whole and _checksum(path) != known:
-            raise StoreError(f"{self.where} is damaged: the checksum of {name} differs")
+            raise RunDamaged(f"{self.where} is damaged: the checksum of {name} differs")
 
 
-def _copied(
-    store: ObjectStore, name: str, folder: Path, check: Callable[[Path], None] = lambda _: None
-) -> Path:
-    """Returns the path of a complete local copy of an object, or of the object if the store is a folder.
+def _copied(store: ObjectStore, name: str, folder: Path, check: Callable[[Path, bool], object]) -> Path:
+    """Returns the path of a sound local copy of an object, or of the object if the store is a folder.
 
-    `check` raises StoreError for a damaged copy.
+    `check` raises RunDamaged for a damaged file, which may be a new copy; an older damaged copy is replaced.
     """
     path = folder / name
     if path.exists():
-        return path
+        try:
+            check(path, False)
+        except RunDamaged as error:
+            logger.warning("%s, the copy of a sealed run, is copied again: %s", path, error)
+            path.unlink(missing_ok=True)
+        else:
+            return path
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="copy-", dir=folder) as unfinished:
         copy = store.fetch(name, Path(unfinished))
-        if not copy.is_relative_to(unfinished):
+        is_copy = copy.is_relative_to(unfinished)
+        check(copy, is_copy)
+        if not is_copy:
             return copy
-        check(copy)
         path.parent.mkdir(parents=True, exist_ok=True)
         return copy.replace(path)
 
@@ -264,7 +269,7 @@ class _Names:
         try:
             return zlib_ng.decompress(self._read(start, stop - start))
         except zlib_ng.error as error:  # type: ignore[misc]  # its stub has an instance
-            raise StoreError(f"a block of names is damaged: {error}") from error
+            raise RunDamaged(f"a block of names is damaged: {error}") from error
 
     def lines(self, start: int, stop: int) -> list[bytes]:
         """Returns lines from one position to another, without keeping their blocks."""
@@ -282,14 +287,19 @@ class SealedRun:
         """Copies the tables into `folder`, unless it has them; raises StoreError for a damaged or missing run."""
         self.name, where = name, store.uri(name)
         self._is_reported = False
-        description = _copied(store, f"{name}/run.json", folder)
-        self._described = _Description.parse(where, description.read_bytes())
+
+        def described(path: Path, _: bool = True) -> _Description:
+            return _Description.parse(where, path.read_bytes())
+
+        def check(file: str, path: Path, is_new: bool) -> None:
+            self._described.check(file, path, whole=is_new or file not in TABLES)
+
+        self._described = described(_copied(store, f"{name}/run.json", folder, described))
         self._paths = {
-            file: _copied(store, f"{name}/{file}", folder, partial(self._described.check, file, whole=True))
-            for file in CACHED
+            file: _copied(store, f"{name}/{file}", folder, partial(check, file)) for file in CACHED
         }
-        for file, path in self._paths.items():
-            self._described.check(file, path, whole=file not in TABLES)
+        self.is_copied = any(path.is_relative_to(folder) for path in self._paths.values())
+        """Whether this machine has copies of the tables."""
         try:
             self._tables = {
                 table: SortedTable(self._paths[table], shape)
@@ -301,12 +311,20 @@ class SealedRun:
                 for kind in ("text", "payload")
             )
         except (ValueError, OSError) as error:
-            raise StoreError(f"{where} is damaged: {error}") from error
+            raise RunDamaged(f"{where} is damaged: {error}") from error
 
     def verify(self) -> None:
-        """Reads all tables; raises StoreError if the checksum of any differs."""
+        """Reads all tables; raises RunDamaged if the checksum of any differs."""
         for file, path in self._paths.items():
             self._described.check(file, path, whole=True)
+
+    def verify_names(self) -> None:
+        """Reads all names from the store; raises RunDamaged if a block is damaged, or StoreError."""
+        for names, count in ((self._text_names, self.texts), (self._payload_names, self.payloads)):
+            for start in range(0, count, _LINES):
+                most = min(_LINES, count - start)
+                if len(names.lines(start, start + most)) != most:
+                    raise RunDamaged(f"{self._described.where} is damaged: a block of names is too short")
 
     @property
     def texts(self) -> int:

@@ -50,7 +50,7 @@ _ATTEMPTS = 20
 _ENTRIES_OF_A_RUN = 50_000
 _NOTED_ENTRIES = 500_000
 """The entries whose hashes are kept at once, about 12 bytes each, and later 16 bytes of each text."""
-_BUCKETS_AT_ONCE = 64
+_BUCKETS_AT_ONCE = 256
 _CALLS_AT_ONCE = 500
 _TEXT_BYTES = 8 + URL_ID_BYTES
 _URL_DIGEST = 8
@@ -290,9 +290,7 @@ class Sealer:
         from webcrawl.stores.sealed.merging import merge_runs
 
         while chosen := _chosen(listed := (await self._sealed.listed())[0], large=large):
-            runs = await self._sealed.open([name for name, _, _ in chosen])
-            for run in runs:
-                await asyncio.to_thread(run.verify)
+            runs = await self._sealed.verified([name for name, _, _ in chosen])
             is_oldest = chosen[0] == listed.runs[0]
 
             def write(folder: Path, runs: Sequence[SealedRun] = runs, is_oldest: bool = is_oldest) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from webcrawl.errors import StoreError
+from webcrawl.errors import RunDamaged
 
 Numbers = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -172,7 +172,7 @@ class SortedTable:
     def ranges(self, numbers: Numbers, bits: int) -> tuple[Positions, Positions]:
         """Returns for each of `numbers` where the numbers with the same first `bits` bits begin and end.
 
-        `bits` is at least the directory's; dropped bits do not count. Raises StoreError for a damaged directory.
+        `bits` is at least the directory's; dropped bits do not count. Raises RunDamaged for a damaged directory.
         """
         shape = self.shape
         bits = min(bits, shape.upper + shape.lower)
@@ -180,7 +180,7 @@ class SortedTable:
         wanted = (numbers >> np.uint64(64 - bits)) & np.uint64((1 << (bits - shape.upper)) - 1)
         starts, stops = (self._directory[upper + after].astype(np.int64) for after in (0, 1))
         if np.any(starts > stops) or np.any(stops > shape.count):
-            raise StoreError(f"{self._path} is damaged: its directory is not in order")
+            raise RunDamaged(f"{self._path} is damaged: its directory is not in order")
         ignored = np.uint64(shape.upper + shape.lower - bits)
         with self._reading(starts, stops):
             starts = self._bisected(starts, stops, wanted, ignored, equal=False)

@@ -41,17 +41,24 @@ _MOST_VARIABLES = 100
 _HINT = re.compile(rb"location|navigate\s*\(|open\s*\(")
 # What a page is read for without its tree.
 _GOES = re.compile(r"(?i)refresh|location")
-_REFRESH_META = re.compile(r"""<meta\s[^>]*?http-equiv\s*=\s*["']?\s*refresh\b[^>]*+>""", re.IGNORECASE)
+# These read each byte a few times at most, also of a page that opens thousands of comments, scripts or tags and closes
+# none: as in browsers, what is not closed goes on to the end of the page.
+_META = re.compile(r"<meta\s[^>]*+(?:>|\Z)", re.IGNORECASE)
+_IS_REFRESH = re.compile(r"""http-equiv\s*+=\s*+["']?\s*+refresh\b""", re.IGNORECASE)
 _CONTENT = re.compile(r"""\scontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""", re.IGNORECASE)
 _RELOAD = re.compile(rf"{_OBJECTS}\s*\.\s*reload\s*\(")
 _LINK = re.compile(r"<a\s", re.IGNORECASE)
-_MARKUP = re.compile(r"<(script|style|title)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>|\s+", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(
+    r"<(script|style|title)\b(?:.*?</\1\s*+>|.*)|<!---?>|<!--(?:.*?-->|.*)|<[^>]*+(?:>|\Z)|\s+",
+    re.IGNORECASE | re.DOTALL,
+)
 # Other types are data, or templates.
 _SCRIPT_TYPE = re.compile(
     r"\s*(?:module|(?:text|application)/(?:x-)?(?:java|ecma|j|live)script.*)?\s*", re.IGNORECASE
 )
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=[\s;{}]))//[^\n]*", re.DOTALL)
+_COMMENT = re.compile(r"/\*|(?:^|(?<=[\s;{}]))//[^\n]*")
+"""The start of a comment up to its end, or a comment up to the end of its line."""
 
 
 def script_redirects(document: Document, links: PageAddresses) -> list[str]:
@@ -83,10 +90,10 @@ def refreshes(markup: str) -> list[str]:
         return []
     addresses = [
         refresh_address(unescape(content[1] or content[2] or content[3] or ""))
-        for meta in _REFRESH_META.finditer(markup)
-        if (content := _CONTENT.search(meta[0]))
+        for meta in _META.finditer(markup)
+        if meta[0].endswith(">") and _IS_REFRESH.search(meta[0]) and (content := _CONTENT.search(meta[0]))
     ]
-    code = _COMMENT.sub(" ", markup)
+    code = _without_comments(markup)
     addresses += [""] if _RELOAD.search(code) else []
     values = _variables(code)
     targets = islice(_TARGET.finditer(code), _MOST_TARGETS)
@@ -103,7 +110,7 @@ def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
     ]
     if tree.body is not None:
         scripts.append(tree.body.attributes.get("onload") or "")
-    code = _COMMENT.sub(" ", "\n".join(scripts))
+    code = _without_comments("\n".join(scripts))
     matches = list(islice(_TARGET.finditer(code), _MOST_TARGETS))
     if not matches:
         return []
@@ -111,6 +118,20 @@ def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
     _, mark, query = url.partition("?")
     addresses = (_value(match["expression"], values, mark + query) for match in matches)
     return [stripped for address in addresses if address and (stripped := address.strip())]
+
+
+def _without_comments(code: str) -> str:
+    """Returns code with a space for each comment; what looks like the start of a comment without end stays."""
+    parts, kept, at, last = list[str](), 0, 0, code.rfind("*/")
+    while comment := _COMMENT.search(code, at):
+        at = comment.end()
+        if comment[0] == "/*":
+            if at > last:
+                continue
+            at = code.index("*/", at) + 2
+        parts += code[kept : comment.start()], " "
+        kept = at
+    return "".join([*parts, code[kept:]])
 
 
 def _variables(code: str) -> dict[str, str]:

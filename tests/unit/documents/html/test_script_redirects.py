@@ -9,6 +9,7 @@ from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
 from webcrawl.documents.html.outline import link_rows_of, links_of
+from webcrawl.documents.html.script_redirects import refreshes
 
 SITE = "https://site.example"
 
@@ -117,3 +118,60 @@ def test_the_link_has_a_row_of_its_own() -> None:
 @given(st.text(st.sampled_from(list("location.=('\"`\\/ax){};\n*ux{41}")), max_size=400))
 def test_any_script_is_read_without_error(script: str) -> None:
     links(f"<script>location='{script}</script>")
+
+
+GOES = "<script>location = '/a'</script>"
+
+
+@cases("opener", ["<!--", "<script>", "<style media=all>", "<title>", "<TITLE ", "<p class='", "</div", "<"])
+@cases("times", [1, 1000])
+def test_what_is_not_closed_goes_on_to_the_end_of_the_page(opener: str, times: int) -> None:
+    assert refreshes(GOES + opener * times + "word " * 200) == ["/a"]
+
+
+@cases("markup", ["<!-->", "<!--->", "<!-- -->", "<p>", "<script>1</script>"])
+def test_text_after_what_is_closed_makes_a_page_of_its_own(markup: str) -> None:
+    assert refreshes(GOES + markup + "word " * 200) == []
+    assert refreshes(GOES + markup + "word " * 20) == ["/a"]
+
+
+OPENERS = (
+    *("<!--", "<script>", "<script", "<style>", "<title>", "<", "/*", "<script>/*", "// ", "</script ", " "),
+    *("<meta ", "<meta http-equiv=", "<meta http-equiv=refresh ", "<meta http-equiv=refresh content='"),
+    *(
+        "location",
+        "location=",
+        "location = '",
+        "location.reload (",
+        "open(",
+        "open(a, '_",
+        "window . ",
+        "a = ",
+        "a+",
+    ),
+)
+
+
+@cases("opener", OPENERS)
+def test_a_page_of_openers_is_read(opener: str) -> None:
+    """The work on each byte must not depend on how many openers come before it; such pages took a second each."""
+    page = opener * (32_000 // len(opener))
+    for markup in (
+        page + "refresh",
+        "location = a" + page,
+        "<meta http-equiv=" + page + "refresh content=0>",
+    ):
+        assert all(isinstance(address, str) for address in refreshes(markup))
+
+
+@cases(
+    ("code", "addresses"),
+    [
+        ("/* location = '/a' */ location = '/b'", ["/b"]),
+        ("// location = '/a' */\nlocation = '/b'", ["/b"]),
+        ("accept = '*/*'; location = '/b'", ["/b"]),
+        ("location = '/b' /* never ends", ["/b"]),
+    ],
+)
+def test_comments_of_scripts_are_left_out(code: str, addresses: list[str]) -> None:
+    assert refreshes(f"<script>\n{code}</script>")[:1] == addresses

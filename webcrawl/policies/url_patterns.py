@@ -22,6 +22,8 @@ REST = "*"
 
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 """Bytes are translated in a fifth of the time of text."""
+_REQUESTED = re.compile(r"%(5[BCDE]|60|7[BCD])")
+"""What Scrapy escapes in normalised URLs, such as `[`. Links have the signs, pages that were requested the escapes."""
 _RUNS = re.compile(r"[0-9A-Za-z]{8,}")
 _HEX = re.compile(r"[0a-fA-F]{8,}")
 _ID = 16
@@ -41,6 +43,8 @@ def url_pattern(path: str) -> str:
 
     The names of parameters are sorted, each once, without their values. The pattern of a pattern is not defined.
     """
+    if "%" in path:
+        path = _REQUESTED.sub(lambda match: chr(int(match[1], 16)), path)
     zeros = path.encode(errors="surrogatepass").translate(_ZEROS)
     return _of_shape(zeros.decode(errors="surrogatepass"))
 

@@ -27,6 +27,8 @@ values = st.text("abcdefghij0123456789-%.", max_size=20)
         ("/2026/11/9f86d081884c7d65/1f86d081884c7d65", "/#+/~+"),
         ("/shop?size=3&color=red&size=4", "/shop?color&size"),
         ("/shop?", "/shop"),
+        ("/shop/[x]?f[12]=a|b&g=1", "/shop/[x]?f[#]&g"),
+        ("/shop/%5Bx%5D?f%5B12%5D=a%7Cb&g=1", "/shop/[x]?f[#]&g"),
     ],
 )
 def test_the_table_of_patterns(path: str, pattern: str) -> None:

@@ -11,6 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware as ScrapyRedirectMiddleware
 from scrapy.http import Response
 
+from webcrawl.config import read
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
 from webcrawl.crawler.responses import (
     COOKIES_KEPT,
@@ -106,7 +107,7 @@ class RedirectMiddleware(SessionComponent):
             result.headers.pop(name, None)
         rules = self._session.turns.rules
         if rules is not None and (agent := request.headers.get("User-Agent")) is not None:
-            usual = getattr(self._crawler.spider, "user_agent", self._crawler.settings["USER_AGENT"])
+            usual = getattr(self._crawler.spider, "user_agent", read(self._crawler.settings, "USER_AGENT"))
             # the target gets its own: robots.txt is read by the user agent of its host
             if agent.decode("latin-1") in (rules.of(hostname(host_of(request))).user_agent, usual):
                 del result.headers["User-Agent"]

@@ -103,12 +103,11 @@ class HeadReader:
         if data and (start or not self._data):
             self._data = bytearray(data[start:])
             self._before += start
-        if (
-            data.count(b"\n", start) > MOST_LINES
-        ):  # now, because each further line would be searched with all before
+        self._check()
+        # now, because each further line would be searched with all before
+        if data.count(b"\n", start) > MOST_LINES:
             self.check_lines()
             _check_size(bytes(self._data))
-        self._check()
         return None
 
     def _check(self) -> None:

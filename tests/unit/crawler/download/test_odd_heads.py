@@ -280,6 +280,8 @@ def test_empty_lines_before_a_status_line_are_refused_after_a_few(again: bytes) 
     number, error = fed_until_refused(again, again)
     assert (number + 1) * len(again) <= 258
     assert "empty lines" in str(error)
+    with pytest.raises(MalformedHead, match="empty lines"):
+        HeadReader().feed(again * 50_000)
 
 
 def test_empty_lines_before_a_head_count_alike_in_any_pieces() -> None:

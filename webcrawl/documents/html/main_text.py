@@ -14,10 +14,10 @@ from typing import NamedTuple
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from webcrawl.documents.html.names import BESIDE, INVISIBLE, is_article_body, kind_of
-from webcrawl.documents.html.page_text import PageText, Section
-from webcrawl.documents.html.part_text import MORE_PROSE, PartText, is_named
+from webcrawl.documents.html.page_text import MORE_PROSE, PageText, Section
+from webcrawl.documents.html.part_text import PartText, is_named
 from webcrawl.documents.html.sections import ARTICLE, ASIDE, MAIN, MATH, read_sections
-from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, walk
+from webcrawl.documents.html.text import BLOCK, TEXT_NODE, clean, tag_ids, walk
 from webcrawl.documents.link_elements import Attributes
 
 MIN_WORDS = 20
@@ -47,7 +47,10 @@ _MAX_LEAD = 300
 # Shorter blocks at the end of a page without sections follow the text.
 _SHORT = 40
 _MARGINS, _MOST_MARGINS = "nav,aside,footer", 3
-_HEADLINE = "h1,main,article"
+_HEADLINE = "h1,main,article,[itemprop~=articleBody]"
+# Elements that have most of a page in them if their end is missing, with or without the headline.
+_OPEN = "audio,button,object,video"
+_IS_OPEN = tag_ids("audio button object video")
 _PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
 _PRICE = re.compile(r"[€$£¥₹]\s?\d|\d[\d.,]*\s?(?:[€£¥₹]|EUR|USD|GBP|CHF|zł|kr)\b|\d[\d.,]*\s?[€£¥₹]")
 _MAX_NAMES, _MOST_PRODUCTS = 500, 8
@@ -119,6 +122,9 @@ def _page_within(body: LexborNode) -> PageText:
     """Returns the text of a page; of a menu, margin or footer that has nearly all of it, because its end is missing."""
     page = read_sections(body)
     whole = page.sections[-1]
+    if page.named and (names := page.wrong_names(max(whole.prose, _MUCH_PROSE))):
+        page = read_sections(body, names)
+        whole = page.sections[-1]
     if whole.prose < _LITTLE_PROSE:
         for node in body.css(_MARGINS)[:_MOST_MARGINS]:
             if node.css_first(_HEADLINE) is None:
@@ -126,7 +132,25 @@ def _page_within(body: LexborNode) -> PageText:
             inner = read_sections(node)
             if inner.sections[-1].prose >= MORE_PROSE * max(whole.size, _MUCH_PROSE):
                 return inner
+    for node in _wrong_elements(body):
+        inner = read_sections(node)
+        if inner.sections[-1].prose >= MORE_PROSE * max(whole.prose, _MUCH_PROSE):
+            return inner
     return page
+
+
+def _wrong_elements(body: LexborNode) -> list[LexborNode]:
+    """Returns the outermost elements that hold no text as a rule, and here a headline or the rest of a page."""
+    wrong = body.css(_OPEN)[:_MOST_MARGINS]
+    for headline in body.css(_HEADLINE)[:_MOST_MARGINS]:
+        around, outermost = headline.parent, None
+        while around is not None:
+            if around.tag_id in ASIDE or around.tag_id in _IS_OPEN:
+                outermost = around
+            around = around.parent
+        if outermost is not None:
+            wrong.append(outermost)
+    return wrong
 
 
 def _articles(body: LexborNode) -> MainPart | None:
@@ -221,7 +245,12 @@ def _is_list_of_links(page: PageText, root: Section) -> bool:
 def _main_section(page: PageText, root: Section, sections: list[Section]) -> Section:
     """Returns the smallest section with the prose of the root, or of a section that is named like a main part."""
     named = [section for section in sections if section.prose >= _MUCH_PROSE and is_named(section)]
-    bodies = [section for section in named if is_article_body(section.attributes)]
+    bodies = [
+        section
+        for section in named
+        if is_article_body(section.attributes)
+        and (section.prose >= _MAX_LEAD or MORE_PROSE * section.prose >= root.prose)
+    ]
     most = max([section.prose for section in named], default=0)
     part = root
     if len(bodies) == 1:

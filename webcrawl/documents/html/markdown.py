@@ -25,6 +25,7 @@ from webcrawl.documents.html.markdown_blocks import (
 )
 from webcrawl.documents.html.markdown_containers import BULLETS, Cell, Container, MarkdownTable
 from webcrawl.documents.html.markdown_elements import (
+    BUTTON,
     HEADER_CELL,
     HEADINGS,
     IN_MAIN_PART,
@@ -40,6 +41,7 @@ from webcrawl.documents.html.markdown_elements import (
     IS_LIST,
     IS_MARK,
     IS_MATH,
+    IS_NEUTRAL,
     IS_QUOTE,
     IS_ROW,
     IS_TABLE,
@@ -59,7 +61,7 @@ from webcrawl.documents.html.markdown_inline import (
     is_special,
 )
 from webcrawl.documents.html.notices import edit_mark
-from webcrawl.documents.html.text import INLINE, clean, formula
+from webcrawl.documents.html.text import INLINE, clean, formula, is_formula_again
 from webcrawl.documents.mime.facts import MAX_TEXT
 from webcrawl.urls.canonical import Base
 
@@ -113,6 +115,8 @@ class Walk:
         """Whether the open heading has text."""
         self._edit_mark: int | None = None
         """The `mem_id` of the "[edit]" of the open heading."""
+        self._has_math = False
+        """Whether there was a formula; what shows it again is left out."""
         self._code: str | None = None
         """The language of the open <pre>; "" for an unknown language, None outside of <pre>."""
         self._container: Container | None = None
@@ -140,7 +144,12 @@ class Walk:
                 continue
             else:
                 treatment = treatment_of(tag := node.tag_id, IS_BLOCK)
-                if self._heading and node.mem_id == self._edit_mark:
+                if self._heading:
+                    if node.mem_id == self._edit_mark:
+                        treatment = IS_HIDDEN
+                    elif tag == BUTTON and self._heading > 1:  # it shows what is below the heading
+                        treatment = IS_NEUTRAL
+                if self._has_math and treatment == IS_NEUTRAL and is_formula_again(node):
                     treatment = IS_HIDDEN
                 child, before = node.first_child if treatment != IS_HIDDEN else None, None
                 if treatment >= IS_BLOCK:
@@ -249,6 +258,7 @@ class Walk:
     def _add_void(self, treatment: int, node: LexborNode) -> None:
         """Adds a line break, an image, or a formula."""
         if treatment == IS_MATH:
+            self._has_math = True
             self._pieces.append(formula(node))
             if not self._inline.is_kept:
                 self._inline.look_at(node)

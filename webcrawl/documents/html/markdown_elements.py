@@ -47,7 +47,7 @@ MARKS = {
     for number in tag_ids(names)
 }
 HEADINGS = {number: level for level in range(1, 7) for number in tag_ids(f"h{level}")}
-(ORDERED,), (HEADER_CELL,), (PARAGRAPH_TAG,) = map(tag_ids, ("ol", "th", "p"))
+(ORDERED,), (HEADER_CELL,), (PARAGRAPH_TAG,), (BUTTON,) = map(tag_ids, ("ol", "th", "p", "button"))
 
 IN_PAGE = (
     dict.fromkeys(INLINE_IDS, IS_NEUTRAL)

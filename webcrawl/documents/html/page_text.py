@@ -11,6 +11,10 @@ from selectolax.lexbor import LexborNode
 from webcrawl.documents.html.names import TEXT
 from webcrawl.documents.link_elements import Attributes
 
+MORE_PROSE = 6
+"""Parts that are beside the text by name are text after all if they have so many times the prose of the rest."""
+_SEVERAL = 3
+
 
 @dataclass(slots=True, eq=False)  # Lexbor compares nodes by their markup
 class Section:
@@ -64,6 +68,8 @@ class PageText:
     titles      start and end of the headings h1
     links       start and size of each section of links that was left out
     link_lists  those sections of links that are lists or tables; their pieces remain
+    named       parts that are notes or beside the text by name: their number and prose, by classes and whether they
+                are paragraphs
     """
 
     pieces: list[str] = field(default_factory=list)
@@ -74,6 +80,23 @@ class PageText:
     titles: list[tuple[int, int]] = field(default_factory=list)
     links: list[tuple[int, int]] = field(default_factory=list)
     link_lists: list[Section] = field(default_factory=list)
+    named: dict[tuple[str, bool], tuple[int, int]] = field(default_factory=dict)
+
+    def add_named(self, names: str, prose: int, *, is_paragraph: bool) -> None:
+        """Counts a part with these classes, which say that it is a note or beside the text."""
+        count, amount = self.named.get((names, is_paragraph), (0, 0))
+        self.named[names, is_paragraph] = count + 1, amount + prose
+
+    def wrong_names(self, prose: int) -> set[str]:
+        """Returns the classes of several parts that are the paragraphs of a text, beside other text with so much prose.
+
+        Paragraphs are, if they have more prose; other elements, if they have several times as much.
+        """
+        return {
+            names
+            for (names, is_paragraph), (count, amount) in self.named.items()
+            if count >= _SEVERAL and amount >= (1 if is_paragraph else MORE_PROSE) * prose
+        }
 
     def cut(self, lead: int, start: int) -> None:
         """Forgets everything from `lead` on, which leads to an element at `start`; open elements keep their start."""

@@ -15,14 +15,16 @@ from webcrawl.documents.html.names import (
     INVISIBLE,
     is_article_body,
     is_not_displayed,
+    kind_of,
     names_main_part,
 )
-from webcrawl.documents.html.page_text import PageText, Section
+from webcrawl.documents.html.page_text import MORE_PROSE, PageText, Section
 from webcrawl.documents.html.teasers import kind_of_node, teasers
-from webcrawl.documents.html.text import BLOCK, tag_ids
+from webcrawl.documents.html.text import BLOCK, TEXT_NODE, tag_ids
+from webcrawl.documents.link_elements import Attributes
 
-MORE_PROSE, _MORE_TEXT = 6, 2
-"""A part beside the text is text after all if it has so many times the prose and the text of the rest."""
+_MORE_TEXT = 2
+"""A part beside the text is text after all only if it has so many times the text of the rest."""
 # It also has so many characters of prose.
 _MUCH_PROSE = 100
 _MOST_WRONG_NAMES = 16
@@ -35,6 +37,11 @@ _SENTENCE = 40
 # Items of so many characters on average are names. Longer ones are headlines of other pages.
 _MAX_NAME = 25
 _LISTS = tag_ids("ol ul")
+# What a click shows has this share of prose, follows a heading or, by style, a paragraph, and has nothing to fill in.
+_MOST_OF_REST = 0.8
+_OPENED_BY, _CONTROLS = tag_ids("h2 h3 h4 h5 h6"), "form,input,select,textarea,video,iframe"
+_FLOW = tag_ids("p") | _OPENED_BY
+(_BODY,) = tag_ids("body")
 (_ARTICLE,), (_ITEM,) = map(tag_ids, ("article", "li"))
 
 
@@ -67,7 +74,9 @@ class PartText:
         Parts of the same kind in the same element count together.
         """
         wrong = set[Section]()
-        for part in self._around_body(beside):
+        for part in self._around_body(beside) + [part for part in beside if _goes_on(part)]:
+            if part in wrong:
+                continue
             self._count([part])
             wrong.add(part)
         beside = [part for part in beside if part not in wrong]
@@ -94,9 +103,14 @@ class PartText:
         """Returns the parts around the body of the article, outer ones first, such as a lightbox for its pictures.
 
         So is a part with all headlines and more prose than the rest of the page, such as the layout with a sidebar. The
-        body itself may be hidden until a script shows it, if there is no other body.
+        body itself may be hidden until a script shows it, if there is no other body. Comments are around the body if
+        they have the first headline too.
         """
-        large = [part for part in beside if part.kind != COMMENTS and part.inner > self._root.prose]
+        large = [
+            part
+            for part in beside
+            if part.inner > self._root.prose and (part.kind != COMMENTS or self._has_first_title(part))
+        ]
         if not large:
             return []
         bodies = [body for body in self._page.sections if body.prose >= _MUCH_PROSE and is_named(body)]
@@ -110,6 +124,10 @@ class PartText:
             if is_titled or _most_prose(inside) >= least and not (outside and is_hidden):
                 around.append(part)
         return around
+
+    def _has_first_title(self, part: Section) -> bool:
+        titles = self._page.titles
+        return bool(titles) and part.start <= titles[0][0] < part.end
 
     def _has_all_titles(self, part: Section) -> bool:
         titles = self._page.titles
@@ -252,6 +270,23 @@ def _most_prose(sections: list[Section]) -> int:
 
 def _is_hidden(part: Section) -> bool:
     return part.kind == INVISIBLE or is_not_displayed(part.attributes)
+
+
+def _goes_on(part: Section) -> bool:
+    """Returns whether a hidden part goes on with the paragraphs before it, or is what a heading before it opens."""
+    node = part.node
+    if not _is_hidden(part) or part.inner > part.prose:
+        return False
+    before = node.prev
+    while before is not None and before.tag_id == TEXT_NODE and not (before.text_content or "").strip():
+        before = before.prev
+    flow = _FLOW if is_not_displayed(part.attributes) else _OPENED_BY
+    if before is None or before.tag_id not in flow or kind_of(before.attributes) or node.parent is None:
+        return False
+    names: Attributes = {name: part.attributes[name] for name in ("class", "id") if name in part.attributes}
+    if kind_of(names) or node.parent.tag_id == _BODY or node.css_first(_CONTROLS) is not None:
+        return False
+    return part.prose >= _MOST_OF_REST * len(" ".join(node.text().split()))
 
 
 def _is_never_text(part: Section) -> bool:

@@ -7,6 +7,7 @@ Parts whose names say that they are beside the text are kept apart, because such
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from typing import TypeAlias
 
 from selectolax.lexbor import LexborNode
@@ -16,6 +17,7 @@ from webcrawl.documents.html.data_tables import TABLE_PARTS, DataTables, is_tabl
 from webcrawl.documents.html.names import (
     AUTHOR,
     BESIDE,
+    COMMENTS,
     GATED,
     INVISIBLE,
     NOTE,
@@ -37,7 +39,16 @@ from webcrawl.documents.html.notices import (
     remove_mark,
 )
 from webcrawl.documents.html.page_text import PageText, Section
-from webcrawl.documents.html.text import BLOCK, HIDDEN, INLINE_IDS, TEXT_NODE, formula, is_permalink, tag_ids
+from webcrawl.documents.html.text import (
+    BLOCK,
+    HIDDEN,
+    INLINE_IDS,
+    TEXT_NODE,
+    formula,
+    is_formula_again,
+    is_permalink,
+    tag_ids,
+)
 from webcrawl.documents.link_elements import Attributes
 
 Counts: TypeAlias = tuple[int, int, int]
@@ -65,7 +76,7 @@ ASIDE = HIDDEN | tag_ids("aside button dialog footer menu nav select textarea")
     _IS_ASIDE,
     _IS_HIDDEN,
 ) = range(13)
-_ITEMS = tag_ids("li tr dd dt")
+_ITEMS, _HEADING_IDS = tag_ids("li tr dd dt"), tag_ids("h2 h3 h4 h5 h6")
 _TREATMENT_OF = (
     dict.fromkeys(INLINE_IDS, _IS_INLINE)
     | dict.fromkeys(tag_ids("a"), _IS_LINK)
@@ -74,7 +85,7 @@ _TREATMENT_OF = (
     | dict.fromkeys(_ITEMS, _IS_ITEM)
     | dict.fromkeys(tag_ids("form"), _IS_FORM)
     | dict.fromkeys(tag_ids("figcaption"), _IS_CAPTION)
-    | dict.fromkeys(tag_ids("h2 h3 h4 h5 h6"), _IS_HEADING)
+    | dict.fromkeys(_HEADING_IDS, _IS_HEADING)
     | dict.fromkeys(tag_ids("h1"), _IS_TITLE)
     | dict.fromkeys(
         tag_ids("article blockquote center div dl fieldset figure header main ol section table tbody td ul"),
@@ -87,7 +98,7 @@ _TREATMENT_OF = (
 _TREATMENT = [_TREATMENT_OF.get(tag, _IS_BLOCK) for tag in range(max(_TREATMENT_OF) + 1)]
 _KNOWN = len(_TREATMENT)
 (MAIN,), (ARTICLE,), (_HEADER,), (MATH,) = map(tag_ids, ("main", "article", "header", "math"))
-(_DIV,), (_PARAGRAPH,) = map(tag_ids, ("div", "p"))
+(_DIV,), (_PARAGRAPH,), (_BUTTON,) = map(tag_ids, ("div", "p", "button"))
 _LISTS = tag_ids("dl ol table ul")
 _WITH_ITEMS = tag_ids("dl menu ol table tbody tfoot thead ul")
 
@@ -98,6 +109,8 @@ _SHORT_PROSE = 20
 # Longer captions may belong to the text. Longer headings are paragraphs.
 _MAX_CAPTION, _MAX_HEADING = 250, 80
 _DATED = tag_ids("p div")
+# The name of captions among those that may be wrong: in a gallery they are the text.
+_CAPTION = "<figcaption>"
 # Paragraphs and items with more characters and without attributes are most likely kept.
 _PLAIN_LEAST = [
     {_IS_PARAGRAPH: MAX_DATE, _IS_ITEM: 0}.get(kind, sys.maxsize) for kind in range(_IS_HIDDEN + 1)
@@ -121,9 +134,12 @@ _MOST_PIECES = 80
 _MUCH_PROSE = 100
 
 
-def read_sections(root: LexborNode) -> PageText:
-    """Returns the text under a node and its sections, in one pass with a stack of its own."""
-    reader = _Reader()
+def read_sections(root: LexborNode, wrong_names: Collection[str] = ()) -> PageText:
+    """Returns the text under a node and its sections, in one pass with a stack of its own.
+
+    Elements with a class attribute in `wrong_names` count as text, see `PageText.wrong_names`.
+    """
+    reader = _Reader(wrong_names)
     size, linked, prose = reader.walk(root)
     reader.page.sections.append(Section(0, len(reader.page.pieces), size, linked, prose, root, {}))
     return reader.page
@@ -137,8 +153,9 @@ def _prose(size: int, linked: int) -> int:
 class _Reader:
     """Walks through a tree, and decides at the end of each element whether it is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrong_names: Collection[str]) -> None:
         self.page = PageText()
+        self._wrong_names = wrong_names
         self._open: list[tuple[LexborNode, int, int, int, int, int, int]] = []
         self._tables = DataTables()
         self._main = -1  # where the last `main` starts
@@ -157,12 +174,14 @@ class _Reader:
         treatment, known, text_node = _TREATMENT, _KNOWN, TEXT_NODE
         is_code, is_link, is_block = _IS_CODE, _IS_LINK, _IS_BLOCK  # quicker than globals
         size = linked = prose = block_size = block_linked = links = 0
+        has_math = False
         node: LexborNode | None = root.first_child
         alone: LexborNode | None
         text: str | None
         while True:
             while node is not None:
                 if (tag := node.tag_id) == text_node or tag == MATH:
+                    has_math = has_math or tag == MATH
                     add(text := node.text_content or formula(node))
                     if length := len(text.strip()):
                         if size == block_size:
@@ -181,6 +200,8 @@ class _Reader:
                         prose += _prose(size - block_size, linked - block_linked)
                     block_size, block_linked = size, linked
                     add(BLOCK)
+                    if kind == _IS_ASIDE and tag == _BUTTON and _opens_section(node):
+                        kind = is_block
                     if kind == _IS_ASIDE or (leaf := node.first_child) is None:
                         node = node.next
                         continue
@@ -195,12 +216,19 @@ class _Reader:
                         break
                     inside = links
                 else:
-                    if (leaf := node.first_child) is None:
+                    if (leaf := node.first_child) is None or has_math and is_formula_again(node):
                         node = node.next
                         continue
                     inside = links
                     if kind == is_link:
-                        inside += 1
+                        # without an address it is a mark; one that is not closed has the rest of the page in it
+                        if (
+                            leaf.next is None
+                            and len(leaf.text_content or "") < _PROSE
+                            and leaf.tag_id == text_node
+                            or "href" in node.attributes
+                        ):
+                            inside += 1
                     elif kind == is_code and not links:
                         inside = _LINKS_IN_CODE
                     if leaf.next is None:  # as in most inline elements
@@ -276,6 +304,8 @@ class _Reader:
         page, size, linked = self.page, now[0] - before[0], now[1] - before[1]
         attributes = node.attributes
         what = kind_of(attributes) if attributes else TEXT
+        if what and self._wrong_names and attributes.get("class") in self._wrong_names:
+            what = TEXT
         if size <= 0:  # all of it was left out
             if (what or kind == _IS_FORM) and not page.prose_beside(start):
                 page.cut(start, start)
@@ -286,6 +316,10 @@ class _Reader:
                 return now  # as most paragraphs and items
             if kind == _IS_ITEM and _is_in_list(node):
                 return now  # as the entries of tables of contents
+        if prose and TEXT < what < COMMENTS and (names := attributes.get("class")):
+            page.add_named(names, prose, is_paragraph=node.tag_id == _PARAGRAPH)
+        if prose and kind == _IS_CAPTION:
+            page.add_named(_CAPTION, prose, is_paragraph=True)
         what = self._judge(node, kind, what, attributes, start, size, prose)
         is_main = start <= self._main  # or contains it
         if what == GATED:
@@ -301,7 +335,8 @@ class _Reader:
             if is_linked and self._is_list_of_links(node, what, start, size, linked):
                 part = Section(start, len(page.pieces), size, linked, prose, node, attributes)
                 return self._leave_out(start, before, kind, part if what == TEXT else None)
-            if what and is_note(what, size) or kind == _IS_CAPTION and size < _MAX_CAPTION:
+            is_caption = kind == _IS_CAPTION and size < _MAX_CAPTION and _CAPTION not in self._wrong_names
+            if is_caption or what and is_note(what, size):
                 return self._leave_out(start, before, kind)
         tag = node.tag_id
         if kind == _IS_SECTION:
@@ -422,6 +457,12 @@ class _Reader:
         """Returns whether the last short block, which ends at a piece, is a label, and no sentence."""
         last = "".join(self.page.pieces[self._label[0] : end]).rstrip()[-1:]
         return last == ":" or self._label_tag == _DIV and last not in _SENTENCE_ENDS
+
+
+def _opens_section(button: LexborNode) -> bool:
+    """Returns whether a button is the text of a heading, and shows what is below it."""
+    around = button.parent
+    return around is not None and around.tag_id in _HEADING_IDS
 
 
 def _is_in_article(node: LexborNode) -> bool:

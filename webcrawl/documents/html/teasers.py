@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -33,6 +34,12 @@ _DATA = TABLE_PARTS | tag_ids("dl tr")
 _HEADING_NAMES = "h2,h3,h4,h5,h6"
 # No teaser has definitions or blocks of code; parts of a reference have, and links at their ends.
 _REFERENCE = "dl,pre"
+# The items of an article that is a list have titles with links too. They follow a paragraph of the text in the same
+# element, and lead to several sites or have so many times the prose of the rest.
+_SITES, _MUCH_MORE, _PROSE = 3, 2, 80
+_HOST = re.compile(r"(?:https?:)?//(?:www\.)?([^/?#]+)", re.IGNORECASE)
+_MOST_LINKS, _MOST_SIBLINGS = 100, 200
+(_PARAGRAPH,), (_NUMBERED,) = tag_ids("p"), tag_ids("ol")
 
 
 def teasers(page: PageText, root: Section) -> list[Section]:
@@ -53,8 +60,57 @@ def teasers(page: PageText, root: Section) -> list[Section]:
             alone.append((kind_of_node(section.node), section))
     kinds = Counter(kind for kind, _ in alone)
     groups += [section for kind, section in alone if kinds[kind] > 1]
-    rest = root.prose - sum(section.prose for section in groups)
+    groups = _without_lists_of_other_sites(groups)
+    left_out = sum(section.prose for section in groups)
+    rest = root.prose - left_out
+    if left_out >= _MUCH_MORE * rest:
+        listed = [section for section in groups if _is_in_flow(section.node)]
+        groups = [section for section in groups if section not in listed]
+        rest += sum(section.prose for section in listed)
     return groups if rest >= _LEAST_REST else []
+
+
+def _without_lists_of_other_sites(groups: list[Section]) -> list[Section]:
+    """Returns the sections but those after a text whose links, with those of the same kind, lead to several sites."""
+    hosts: dict[object, set[str]] = {}
+    for section in groups:
+        hosts.setdefault(kind_of_node(section.node), set()).update(
+            match[1]
+            for link in section.node.css("a[href]")[:_MOST_LINKS]
+            if (match := _HOST.match(link.attributes.get("href") or ""))
+        )
+    return [
+        section
+        for section in groups
+        if len(hosts[kind_of_node(section.node)]) < _SITES or not _meets_text(section.node, "prev")
+    ]
+
+
+def _is_in_flow(node: LexborNode) -> bool:
+    """Returns whether an element follows a paragraph of text in the same element, as the items of an article do.
+
+    A list without numbers that holds all items stands between two paragraphs.
+    """
+    is_all = node.tag_id != _NUMBERED and not _is_teaser(node)
+    return _meets_text(node, "prev") and (not is_all or _meets_text(node, "next"))
+
+
+def _meets_text(node: LexborNode, step: str) -> bool:
+    """Returns whether a paragraph of text is among the siblings before ("prev") or after ("next") an element."""
+    sibling = getattr(node, step)
+    for _ in range(_MOST_SIBLINGS):
+        if sibling is None:
+            return False
+        if sibling.tag_id == _PARAGRAPH and _is_paragraph_of_text(sibling):
+            return True
+        sibling = getattr(sibling, step)
+    return False
+
+
+def _is_paragraph_of_text(node: LexborNode) -> bool:
+    """Returns whether an element has a sentence or more, and few of it in links."""
+    text = _length(node)
+    return text >= _PROSE and 3 * sum(_length(link) for link in node.css("a")) <= text
 
 
 def _outer_first(page: PageText, root: Section) -> list[Section]:
@@ -109,6 +165,8 @@ def _are_teasers(node: LexborNode, depth: int = 0) -> bool:
 
 def _alternate(children: Sequence[LexborNode]) -> bool:
     """Returns whether children are titles, each followed by a few words."""
+    if _begins_with_text(children):
+        return False
     titles = [
         child
         for child in children
@@ -123,6 +181,16 @@ def _alternate(children: Sequence[LexborNode]) -> bool:
         return False
     sizes = [length for child in children if (length := _length(child))]
     return 2 * len(titles) <= len(sizes) <= 3 * len(titles) and sum(sizes) <= _MAX_TEASER * len(titles)
+
+
+def _begins_with_text(children: Sequence[LexborNode]) -> bool:
+    """Returns whether there is a paragraph of text before the first title: then the titles divide an article."""
+    for child in children:
+        if child.tag_id in _HEADINGS:
+            return False
+        if child.tag_id == _PARAGRAPH and _is_paragraph_of_text(child):
+            return True
+    return False
 
 
 def _is_teaser(node: LexborNode) -> bool:

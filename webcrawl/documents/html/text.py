@@ -67,6 +67,14 @@ def is_permalink(node: LexborNode, text: str) -> bool:
     return text in _PERMALINKS and (node.attrs.get("href") or "").startswith("#")
 
 
+def is_formula_again(node: LexborNode) -> bool:
+    """Returns whether an element shows a formula that stands right before it as MathML, as KaTeX writes it."""
+    before = node.prev
+    if before is None or node.attributes.get("aria-hidden") != "true":
+        return False
+    return before.tag_id in _MATH or before.tag_id == node.tag_id and before.css_first("math") is not None
+
+
 def formula(root: LexborNode, depth: int = 0) -> str:
     """Returns a formula (MathML) in a row, without its annotations: "x^2+(a+b)/c"."""
     if depth > _DEEPEST_FORMULA:
@@ -97,7 +105,7 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
     add = pieces.append
     inline = INLINE_IDS.difference(links)
     open_elements: list[tuple[LexborNode, int]] = []
-    node = root.first_child
+    node, has_math = root.first_child, False
     while node is not None or open_elements:
         if node is None:
             node, tag = open_elements.pop()
@@ -109,10 +117,14 @@ def walk(root: LexborNode, hidden: TagIds, links: TagIds = ()) -> list[str]:
                 continue
             if tag not in inline:
                 if tag in hidden or tag in _MATH:
+                    has_math |= tag in _MATH
                     add(_instead(node, tag))
                     node = node.next
                     continue
                 add(LINK if tag in links else BLOCK)
+            elif has_math and is_formula_again(node):
+                node = node.next
+                continue
             child = node.first_child
             if child is not None and child.tag_id == TEXT_NODE:  # most elements contain only text
                 text = child.text_content or ""

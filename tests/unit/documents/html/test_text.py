@@ -6,7 +6,10 @@ from hypothesis import example, given, strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from tests.cases import cases
+from webcrawl.documents.html.main_text import main_part
+from webcrawl.documents.html.markdown import markdown
 from webcrawl.documents.html.text import BLOCK, lines_of, visible_text
+from webcrawl.urls.canonical import Base
 
 TEXTS = st.text("ab \t\n\r\x0b\x1c\x1f\x85\xa0\u2003\u2028\u3000\u200bé") | st.text()
 
@@ -17,6 +20,25 @@ def test_white_space_is_collapsed_within_lines_and_empty_lines_are_left_out(text
     text = text.replace("\0", "").replace("\xad", "")
     words = [line.split() for line in text.replace(BLOCK, "\n").split("\n")]
     assert lines_of(text) == tuple(" ".join(line) for line in words if line)
+
+
+KATEX = (
+    "<span class=katex><span class=katex-mathml><math><semantics><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow>"
+    "<annotation encoding='application/x-tex'>x^2</annotation></semantics></math></span>"
+    "<span class=katex-html aria-hidden=true><span class=base><span>x</span><span>2</span></span></span></span>"
+)
+
+
+def test_formula_that_is_written_twice_is_read_once() -> None:
+    prose = "The ferry left the harbour at dawn, and nobody on the whole island had seen it go."
+    page = f"<article><p>{prose} So {KATEX} grew, <span aria-hidden=true>it</span> did. {prose}</p></article>"
+    expected = f"{prose} So x^2 grew, it did. {prose}"
+    tree = LexborHTMLParser(page)
+    part = main_part(tree)
+    assert visible_text(tree) == expected
+    assert part is not None
+    assert part.text.strip() == expected
+    assert markdown(tree, part, Base("http://a.example/")).strip() == expected
 
 
 def test_formulas_and_ruby_do_not_break_a_line() -> None:

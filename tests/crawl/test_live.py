@@ -184,6 +184,26 @@ def test_a_killed_worker_loses_no_message_and_fetches_no_stored_page_again(
     assert {url for url, number in Counter(web.urls()).items() if number > 1}.isdisjoint(stored)
 
 
+def test_urls_that_wait_for_long_are_requested_once_and_by_the_worker_that_has_read_them(
+    lane: Lane, local_web: Callable[..., LocalWeb], valkey: Redis
+) -> None:
+    """Two workers look at their messages again each half second, and a page takes longer than two leases."""
+    sites = ("127.0.1.1", "127.0.1.2", "127.0.1.3")
+    web = local_web(*sites)
+    slow = web.put(sites[0], "/slow", Reply("<title>Slow</title>", delay=3.0))
+    short = web.put(sites[1], "/short", Reply(status=302, headers={"Location": slow}, delay=2.5))
+    queued = [web.put(sites[2], f"/{n}", Reply(f"<title>{n}</title>", delay=0.6)) for n in range(6)]
+    for _ in range(2):
+        lane.begin(FRONTIER_LEASE_SECONDS=1)
+    for url in (short, *queued):
+        lane.put(url=url, max_age=3600)
+    lane.put(urls=" ".join(queued), id="all", max_age=3600)
+    until(lambda: not lane.waiting(), lane.crawls[-1], 60)
+    assert {event["error"] for event in lane.published()} == {""}
+    pages = Counter(url for url in web.urls() if not url.endswith("robots.txt"))
+    assert pages == Counter((slow, short, *queued))
+
+
 def test_a_killed_engine_loses_no_message(
     start_crawl: Callable[..., Crawl], local_web: Callable[..., LocalWeb], durable: ValkeyServer
 ) -> None:

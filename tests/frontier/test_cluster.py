@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +30,7 @@ from tests.frontier.test_sealed_duplicates import SealedIndex
 from tests.frontier.turns import use_turns_and_budgets
 from webcrawl.dupefilter import CompactDupeFilter
 from webcrawl.engine.client import Engine
-from webcrawl.engine.keys import Keys
+from webcrawl.engine.keys import LIVE_URLS, Keys
 from webcrawl.engine.lock import EngineLock
 from webcrawl.engine.scripts import script_call, script_source
 from webcrawl.engine.server_loads import ServerLoads
@@ -47,6 +48,9 @@ from webcrawl.frontier.records import HostLimits, LeaseReport
 from webcrawl.frontier.url_state import url_state
 from webcrawl.hosts.costs import Cost
 from webcrawl.live.asks import Asks, LiveAsk, WantedURL
+from webcrawl.live.lane import LiveLane
+from webcrawl.live.messages import LiveMessages
+from webcrawl.live.request import LiveRequest
 from webcrawl.live.sweeping import sweep
 from webcrawl.service.caller import Quota
 from webcrawl.stores.duplicate_index import DuplicateIndex
@@ -448,5 +452,12 @@ async def use_the_live_lane(frontier: Frontier) -> None:
     assert await asks.of(url) == [ask]
     assert not await asks.remove(url, [ask])
     await sweep(frontier.engine, frontier.keys)
+    await LiveLane(frontier.engine).put([LiveRequest((url,))])
+    first, second = (
+        LiveMessages(frontier.engine, LIVE_URLS, name, Counter()) for name in ("first", "second")
+    )
+    await first.begin()
+    (delivered,) = await first.read()
+    assert await second.claim(set()) == [delivered]
     async with Quota(frontier.engine, 1_000.0).taken("token", 1):
         pass

@@ -122,6 +122,7 @@ def test_a_full_server_runs_scripts_that_add_no_urls() -> None:
             "slow",
             "spend",
             "standings",
+            "take_messages",
         ),
         *(
             "copy_piece",

@@ -224,6 +224,39 @@ async def test_messages_of_a_dead_worker_are_delivered_again_and_wrong_ones_are_
     assert json.loads(dead[b"message"]) == {"url": A, "max_age": "soon"}
 
 
+async def test_messages_of_a_living_worker_stay_its_own_and_are_looked_at_again_after_a_while(
+    engine_at: Callable[..., Engine], redis_url: str, valkey: Redis
+) -> None:
+    engine = engine_at(redis_url)
+    first, second = (LiveMessages(engine, "live:urls", name, Counter()) for name in ("first", "second"))
+    await first.begin()
+    await LiveLane(engine).put([LiveRequest((A,)), LiveRequest((B,))])
+    delivered = await first.read()
+    first.taken(delivered)
+    assert await first.long_pending(600) == []
+    await asyncio.sleep(0.06)
+    assert await second.long_pending(0.05) == await second.claim({"first"}) == []
+    valkey.xack("live:urls", "live", delivered[0].number)
+    assert await first.long_pending(0.05) == delivered[1:]
+    assert await first.long_pending(600) == []
+    # a worker that only seemed dead reads on, and its messages are not forgotten with it
+    assert await second.claim(set()) == delivered[1:]
+    assert await first.long_pending(0) == []
+    await LiveLane(engine).put([LiveRequest((A,))])
+    later = await first.read()
+    assert await second.claim(set()) == later
+    assert await second.claim(set()) == []
+
+
+async def test_entries_that_are_queued_again_are_looked_at_before_they_are_fetched(
+    frontier: Frontier,
+) -> None:
+    asks = Asks(frontier.engine, frontier.keys)
+    assert await asks.add([WantedURL(A, ask(1)), WantedURL(B, ask(2), again=True)])
+    returns = {url.url: url.returns for lease in await frontier.lease(2, 1) for url in lease.urls}
+    assert returns == {A: 0, B: 1}
+
+
 async def test_idle_hosts_are_forgotten(frontier: Frontier, valkey: Redis) -> None:
     await frontier.add([Candidate(f"http://{name}.test", "/", number) for number, name in enumerate("ab")])
     await frontier.add([Candidate("http://b.test", "/more", 7)])

@@ -190,6 +190,11 @@ def _seconds(time: int | None) -> float | None:
     return None if time is None else time % _UNOBSERVED / 100
 
 
+def returned(entry: bytes) -> bytes:
+    """Returns an entry as if a lease had expired with its URL."""
+    return entry[:2] + bytes((min(entry[2] + 1, 255),)) + entry[3:]
+
+
 def queued_at_of(entry: bytes) -> float | None:
     """Returns the Unix time at which the URL of an entry was first queued; None if unknown."""
     return _seconds(_parts(entry)[1])

@@ -43,6 +43,12 @@ class URLState:
 
 async def url_state(operations: Operations, host: str, path: str) -> URLState:
     """Returns the state of a URL; for several requests for it, the state of the first that is found."""
+    state = await _look(operations, host, path)
+    # between two reads, it may have moved to what was read first
+    return state if state.state is not None else await _look(operations, host, path)
+
+
+async def _look(operations: Operations, host: str, path: str) -> URLState:
     shard = operations.keys.shard(host)
     prefix, url = operations.keys.queue(shard)[0], host + path
     if (state := await _leased(operations, prefix, host, path)) is not None:

@@ -213,29 +213,60 @@ class Answering:
             else [StoredChain((), url, None) for _, url in wanted]
         )
         new: list[WantedURL] = []
-        for (ask, _), (chain, url, row) in zip(wanted, chains, strict=True):
-            for hop in chain:
-                ask = ask.moved(hop)
-            if row is not None:
-                await self.answer([ask], LiveAnswer.of_row(row, stored=True))
-            elif again and (late := await self._late(ask, url)):
-                await self._settle_late(ask, url, late)
+        for (ask, url), (_, since, _), stored in zip(wanted, looked, chains, strict=True):
+            if again:
+                await self._ask_again(ask, url, since, stored)
+            elif stored.row is not None:
+                await self._answer_stored(ask, stored)
             else:
-                new.append(WantedURL(url, ask, self._extra(ask), again))
+                new.append(WantedURL(stored.url, ask.along(stored.chain), self._extra(ask)))
         if new and await self.asks.add(new):
             self._look()
 
-    async def _late(self, ask: LiveAsk, url: str) -> URLState | None:
-        """Returns the state of a URL that is still in the frontier for this ask, or has failed for good since."""
-        if not await self.asks.is_open(ask):
-            return URLState("answered")
-        state = await url_state(self._operations, *split(url))
-        if state.state == "dead":
-            return state if (state.time or 0.0) >= ask.put else None
-        waits = any(other.key == ask.key for other in await self.asks.of(url))
-        return state if waits and state.state is not None else None
+    async def _answer_stored(self, ask: LiveAsk, stored: StoredChain) -> None:
+        assert stored.row is not None
+        await self.answer([ask.along(stored.chain)], LiveAnswer.of_row(stored.row, stored=True))
 
-    async def _settle_late(self, ask: LiveAsk, url: str, state: URLState) -> None:
-        if state.state == "dead":
-            await self.answer([ask], LiveAnswer(url, DEAD, state.reason or ""))
-            await self.asks.remove(url, [ask])
+    async def _ask_again(self, ask: LiveAsk, url: str, since: datetime, stored: StoredChain) -> None:
+        """Asks for a URL that was asked for before, unless it is on its way or finished.
+
+        A worker stores a page, then moves or answers those who wait, and only then settles the URL in the frontier. So
+        nobody will answer the ask if the frontier has none of its URLs, and nothing was stored until after that look.
+        """
+        before = None
+        while stored.row is None and stored != before:
+            for hop in (*stored.chain, stored.url):
+                if any(other.key == ask.key for other in await self.asks.of(hop)):
+                    state = await url_state(self._operations, *split(hop))
+                    if _is_on_its_way(state):
+                        return
+                    if state.state == "dead" and (state.time or 0.0) >= ask.put:
+                        await self.answer(
+                            [ask.along(stored.chain)], LiveAnswer(hop, DEAD, state.reason or "")
+                        )
+                        await self.asks.remove(hop, [ask])
+                        return
+            before, (stored,) = stored, await self._stored.follow([(url, since, True)])
+        if not await self._is_open(ask):
+            return
+        if stored.row is not None:
+            await self._answer_stored(ask, stored)
+            await self.asks.remove(stored.url, [ask])
+            return
+        # others may have asked for it meanwhile
+        is_lacking = not _is_on_its_way(await url_state(self._operations, *split(stored.url)))
+        wanted = WantedURL(stored.url, ask.along(stored.chain), self._extra(ask), is_lacking)
+        if await self.asks.add([wanted]):
+            self._look()
+
+    async def _is_open(self, ask: LiveAsk) -> bool:
+        """Whether an ask of a message is not finished."""
+        if ask.of > 1:
+            return await self.asks.is_left(ask)
+        client, number = self._session.connection.engine.client, ask.message
+        return bool(await client.xpending_range(self._stream, LIVE_GROUP, number, number, 1))
+
+
+def _is_on_its_way(state: URLState) -> bool:
+    """Whether the frontier has a URL, or may have it in queues that are too long to read."""
+    return state.state in {"queued", "leased", "waiting", "scheduled"} or not state.complete

@@ -17,7 +17,7 @@ from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
-from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate
+from webcrawl.frontier.entry import DEFAULT_LEVEL, LEVELS, Candidate, returned
 from webcrawl.stores.group_commit import GroupCommit
 from webcrawl.urls.canonical import split
 
@@ -63,6 +63,10 @@ class LiveAsk:
         """Returns the ask after this URL has redirected."""
         return replace(self, chain=(*self.chain, url))
 
+    def along(self, chain: Iterable[str]) -> LiveAsk:
+        """Returns the ask after these URLs have redirected, in this order."""
+        return replace(self, chain=(*self.chain, *chain))
+
     def of_related(self, page: str, url: str) -> LiveAsk:
         """Returns the ask for a resource of a page."""
         return replace(self, of=0, url=url, page=page, level=LEVELS - 1, related=(), render=False, chain=())
@@ -82,7 +86,8 @@ _FIELDS = tuple(LiveAsk.__dataclass_fields__)
 class WantedURL(NamedTuple):
     """A normalized URL, who asks for it, and the `extra` of its queue entry.
 
-    `again`: queue it although others wait for it, because the frontier may not have it.
+    `again`: queue it although others wait for it, because the frontier may not have it. The worker that fetches it
+    looks first whether it was stored meanwhile.
     """
 
     url: str
@@ -174,13 +179,14 @@ class Asks:
         await self._engine.change(key, "SREM", str(ask.number))
         return not await self._engine.client.exists(key)
 
-    async def is_open(self, ask: LiveAsk) -> bool:
-        """Whether an ask of a message with several URLs is unfinished, as far as is known."""
-        if ask.of <= 1:
-            return True
-        return bool(
-            await self._engine.client.sismember(self._keys.own(f"left:{ask.message}"), str(ask.number))
-        )
+    async def is_left(self, ask: LiveAsk) -> bool:
+        """Whether a URL of a message with several URLs is not finished."""
+        key = self._keys.own(f"left:{ask.message}")
+        return bool(await self._engine.client.sismember(key, str(ask.number)))
+
+    async def has_begun(self, message: str) -> bool:
+        """Whether `begin` was called for a message, and not all of its URLs are finished."""
+        return bool(await self._engine.client.exists(self._keys.own(f"left:{message}")))
 
     def _shard(self, url: str) -> int:
         return self._keys.shard(split(url)[0])
@@ -198,14 +204,18 @@ def _decoded(known: bytes | None) -> list[LiveAsk]:
 def _columns(wanted: Sequence[WantedURL]) -> dict[str, Sequence[str | bytes]]:
     targets = [split(each.url) for each in wanted]
     # at depth 1, because a seed would open the scope and pass the address guard
-    candidates = [
-        Candidate(host, path, None, each.ask.level, depth=1, extra=each.extra, is_fixed=each.extra is None)
+    entries = [
+        Candidate(
+            host, path, None, each.ask.level, depth=1, extra=each.extra, is_fixed=each.extra is None
+        ).entry()
         for (host, path), each in zip(targets, wanted, strict=True)
     ]
     return {
         "host": [host for host, _ in targets],
         "path": [path for _, path in targets],
-        "entry": [candidate.entry() for candidate in candidates],
+        "entry": [
+            returned(entry) if each.again else entry for each, entry in zip(wanted, entries, strict=True)
+        ],
         "key": [each.ask.key for each in wanted],
         "record": [each.ask.encoded() for each in wanted],
         "again": ["1" if each.again else "" for each in wanted],

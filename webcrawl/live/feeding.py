@@ -23,8 +23,8 @@ from webcrawl.worker.worker import Worker
 logger = logging.getLogger(__name__)
 
 _CLAIM_SECONDS = 2.0
-_LONG_SECONDS = 120.0
-"""A message that is not finished after this time is looked at again, as if its worker had died."""
+_LONG_LEASES = 2.0
+"""After so many times FRONTIER_LEASE_SECONDS, a worker looks whether the frontier still has what a message asks for."""
 
 
 class LiveFeeding:
@@ -34,6 +34,7 @@ class LiveFeeding:
         connection = session.connection
         self._session, self._worker, self._answering = session, worker, answering
         self.messages = LiveMessages(connection.engine, stream, connection.worker, worker.tally.counters)
+        self._long_seconds = _LONG_LEASES * session.config.lease_seconds
         self._claimed = self._reviewed = -math.inf
         self._may_lack = False
         """Whether messages may have been delivered in replies that were lost."""
@@ -74,9 +75,9 @@ class LiveFeeding:
 
     async def _claim_if_due(self) -> None:
         now = time.monotonic()
-        if now - self._reviewed >= _LONG_SECONDS / 4:
+        if now - self._reviewed >= self._long_seconds / 4:
             self._reviewed = now
-            await self._take(await self.messages.long_pending(_LONG_SECONDS), again=True)
+            await self._take(await self.messages.long_pending(self._long_seconds), again=True)
         if now - self._claimed >= _CLAIM_SECONDS and self._worker.heartbeat.is_registered:
             living = {*await self._session.connection.crawl.workers.names()}
             while messages := await self.messages.claim(living):
@@ -87,7 +88,8 @@ class LiveFeeding:
         """Takes new messages, after those of replies that were lost."""
         while self._may_lack:
             messages = await self.messages.untaken()
-            await self._take(messages)
+            # some of their URLs may have been asked for
+            await self._take(messages, again=True)
             self.messages.taken(messages)
             self._may_lack = bool(messages)
         messages = await self.messages.read()
@@ -96,10 +98,12 @@ class LiveFeeding:
 
     async def _take(self, messages: Sequence[Delivered], *, again: bool = False) -> None:
         """Asks for the URLs of messages; `again`: they were delivered before."""
-        asks = [ask for message in messages for ask in asks_of(message)]
+        asks, left = [ask for message in messages for ask in asks_of(message)], self._answering.asks
         for message in messages:
-            if len(message.request.urls) > 1 and not again:
-                await self._answering.asks.begin(message.number, len(message.request.urls))
+            number, of = message.number, len(message.request.urls)
+            # a worker may have died before it began, or after the last URL and before the message was acknowledged
+            if of > 1 and not (again and await left.has_begun(number)):
+                await left.begin(number, of)
         await self._answering.want(asks, again=again)
 
 

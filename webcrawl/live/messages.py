@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import LIVE_DEAD, LIVE_GROUP
 from webcrawl.engine.replication import Command
+from webcrawl.engine.scripts import script_call
 from webcrawl.errors import EngineError, WrongMessage, brief
 from webcrawl.live.request import LiveRequest
 from webcrawl.stores.listeners import stream_entries
@@ -83,23 +84,35 @@ class LiveMessages:
             name = consumer["name"].decode()
             if name in living or name == self._consumer:
                 continue
-            pending = await client.xpending_range(
-                self._stream, LIVE_GROUP, "-", "+", _BATCH, consumername=name
+            call = script_call(
+                "take_messages",
+                [self._stream],
+                group=LIVE_GROUP,
+                consumer=self._consumer,
+                owner=name,
+                most=_BATCH,
             )
-            if pending:
-                numbers = [each["message_id"] for each in pending]
-                entries = await client.xclaim(self._stream, LIVE_GROUP, self._consumer, 0, numbers)
+            # servers before 7.0 have an empty entry for each message that was deleted
+            if entries := list(filter(None, await self._engine.run(call))):
                 logger.info("Took %d messages of the dead worker %s", len(entries), name)
-                return await self._usable(entries)
-            await client.xgroup_delconsumer(self._stream, LIVE_GROUP, name)
+                return await self._usable(
+                    [(number, dict(zip(words[::2], words[1::2], strict=True))) for number, words in entries]
+                )
         return []
 
     async def long_pending(self, seconds: float) -> list[Delivered]:
-        """Takes messages that any worker has read, and that nobody has looked at for `seconds`; returns some."""
-        _, entries, *_ = await self._engine.client.xautoclaim(
-            self._stream, LIVE_GROUP, self._consumer, int(1000 * seconds), "0", count=_BATCH
+        """Returns some messages of this worker that are not finished, and not returned here for `seconds`."""
+        client, idle = self._engine.client, int(1000 * seconds)
+        pending = await client.xpending_range(
+            self._stream, LIVE_GROUP, "-", "+", _BATCH, consumername=self._consumer, idle=idle
         )
-        return await self._usable(entries)
+        if not pending:
+            return []
+        numbers = [each["message_id"] for each in pending]
+        # begins their time again; those that another worker has taken meanwhile are its own
+        return await self._usable(
+            await client.xclaim(self._stream, LIVE_GROUP, self._consumer, idle, numbers)
+        )
 
     async def _usable(self, entries: Sequence[Any]) -> list[Delivered]:
         """Returns the messages of entries; moves those that cannot be used to the stream of dead messages."""

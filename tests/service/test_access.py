@@ -116,6 +116,22 @@ def test_wrong_requests_for_pages_are_refused(service: Served, body: dict[str, o
     assert answer.status_code == 400 and answer.json()["detail"].startswith("body: ")
 
 
+def test_half_of_a_surrogate_pair_is_named(service: Served) -> None:
+    details = {}
+    for escape in (r"\ud800", r"\uDC00\u0041", r"\ud83d\ude00\uD800", r"\\ud800", r"\ud83d\ude00"):
+        content = b'{"urls": ["' + escape.encode() + b'"], "wait": 0}'
+        answer = service.client.post("/v1/pages", content=content, headers=JSON)
+        details[escape] = answer.json().get("detail", answer.status_code)
+    half = "is half of a surrogate pair, and no character"
+    assert details == {
+        r"\ud800": rf"body: \ud800 (byte 11) {half}",
+        r"\uDC00\u0041": rf"body: \uDC00 (byte 11) {half}",
+        r"\ud83d\ude00\uD800": rf"body: \uD800 (byte 23) {half}",
+        r"\\ud800": 200,
+        r"\ud83d\ude00": 200,
+    }
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -34,6 +35,11 @@ from webcrawl.web.access import Role
 _BODY_SECONDS = 20.0
 _MOST_BODY = 1 << 20
 _JSON = "application/json"
+_SURROGATES = re.compile(
+    rb"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>\\ud[89a-f][0-9a-f]{2})|\\.",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Escapes in JSON: a pair of surrogates, half of a pair, or another."""
 _encode = msgspec.json.Encoder().encode
 logger = logging.getLogger(__name__)
 
@@ -145,8 +151,19 @@ class Operation:
         content = await received_body(request, self.most_body)
         try:
             return decoder.decode(content)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except msgspec.ValidationError as error:
             raise ApiProblem(ProblemKind.BAD_REQUEST, f"body: {error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise ApiProblem(ProblemKind.BAD_REQUEST, f"body: {_half_pair(content) or error}") from error
+
+
+def _half_pair(content: bytes) -> str:
+    """Describes the first half of a surrogate pair in JSON, which the decoder calls truncated; "" without any."""
+    for pair in _SURROGATES.finditer(content):
+        if pair["half"]:
+            half = pair["half"].decode()
+            return f"{half} (byte {pair.start('half')}) is half of a surrogate pair, and no character"
+    return ""
 
 
 async def received_body(request: Request, most: int) -> bytes:

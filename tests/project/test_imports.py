@@ -97,6 +97,7 @@ def test_a_crawl_of_a_page_imports_only_what_it_uses(
 
 
 KEEPER, HTML = "webcrawl.engine.keeper", "webcrawl.documents.html.outline_child"
+NESTED = f"{HTML}.Document(b'<div>' * 9_000, 'text/html', None, 'http://a.example/').html"
 PIPELINES = "webcrawl.pipelines.metadata"
 SEALING = "webcrawl.stores.sealed.sealing"
 
@@ -110,6 +111,7 @@ SEALING = "webcrawl.stores.sealed.sealing"
             {"asyncio", "hashlib", "logging", "random", "tempfile", "webcrawl.engine.embedded"},
         ),
         (f"import {HTML}", HTML, {"asyncio", "hashlib", "numpy", "ssl", "tempfile", "webcrawl.config"}),
+        (f"import {HTML}; {NESTED}", "webcrawl.documents.markup_bounds", {"hashlib", "numpy"}),
         (
             "from scrapy.utils.misc import load_object; from webcrawl.config import parts;"
             "[load_object(path) for path in parts.ITEM_PIPELINES]",
@@ -118,7 +120,7 @@ SEALING = "webcrawl.stores.sealed.sealing"
         ),
         (f"from {SEALING} import to_merge; to_merge([2, 1])", SEALING, {"numpy"}),
     ],
-    ids=["keeper", "HTML", "pipelines that are off", "runs to merge"],
+    ids=["keeper", "HTML", "HTML that nests", "pipelines that are off", "runs to merge"],
 )
 def test_processes_of_a_crawl_import_little(program: str, wanted: str, unwanted: set[str]) -> None:
     """Each crawl starts a keeper and a process for HTML; Scrapy imports pipelines that are off too."""

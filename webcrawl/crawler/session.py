@@ -6,10 +6,8 @@ session. The settings are read and checked when the session is made; only `open`
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from weakref import WeakKeyDictionary, finalize
@@ -201,10 +199,6 @@ class Session(OpenedCrawl):
 
     async def open(self) -> None:
         """Begins or resumes the crawl; raises the errors of `joining.join`."""
-        if self.outlines is None:
-            # imports NumPy, which takes a quarter of a second, now rather than during the first pages
-            with suppress(ImportError):  # the scheduler alone works without it
-                importlib.import_module("webcrawl.documents.markup_bounds")
         self.joined = await join(self.connection, self.config, self.turns)
         self._deletes_crawl = not self.config.persist
         if self.connection.sealed is not None:

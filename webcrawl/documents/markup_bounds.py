@@ -10,17 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from string import ascii_letters, digits
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
-Numbers = npt.NDArray[np.uint64]
-Octets = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 # The nesting limit of browsers (Blink and WebKit).
 MAX_DEPTH = 512
@@ -53,66 +44,68 @@ _SHALLOW_NAMES = (
     " option optgroup p li dt dd tr td th thead tbody tfoot caption colgroup"
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
+_SHALLOW_BYTES = frozenset(name.encode() for name in _SHALLOW)
 _WHOLE_NAME = 8
 _MAX_NAMES = 500
 TRUSTED_TAGS = 2_000
 """Pages with at most this many tags are cheap to parse, whatever the tags are."""
 # This many tags may nest without limit: with as many end tags, parsing takes at most 0.2 s.
 _UNNESTED_TAGS = 8_000
-_MIXER = np.uint64(0x9E3779B97F4A7C15)
-_ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-# Every byte in lower case; zero if it cannot be in a name.
-_LETTERS = bytes(
-    ord(chr(byte).lower()) if chr(byte) in ascii_letters + digits + ":-" else 0 for byte in range(256)
+_PART_BYTES = 16 * 1024
+_LETTER = "[a-zA-Z0-9:-]"
+
+
+def _whole(name: str) -> str:
+    """Returns a pattern for a name in any case; letters after the first 8 are not looked at."""
+    letters = "".join(f"[{letter}{letter.upper()}]" for letter in name)
+    return letters if len(name) == _WHOLE_NAME else f"{letters}(?!{_LETTER})"
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """Returns a pattern for any of these names. It looks at the first letter first, which excludes most tags."""
+    firsts = "".join(sorted({letter for name in names for letter in (name[0], name[0].upper())}))
+    return f"(?=[{firsts}])(?:{'|'.join(_whole(name) for name in sorted(names))})"
+
+
+_STYLE_STARTS, _STYLE_ENDS = (re.compile(f"{before}{_any_of(_STYLES)}".encode()) for before in ("<", "</"))
+# Start tags whose number is limited, without the first bracket. Pages with code have thousands of spans.
+_LIMITED_TAGS = re.compile(
+    f"<(?![sS][pP])({_any_of([*_STYLES, *MAX_PER_NAME])}[^<>]{{0,{_LONG_TAG - 1}}}+>?)".encode()
 )
-
-
-def _hashes(names: Numbers) -> Numbers:
-    return names * _MIXER >> np.uint64(48)
-
-
-def _number(name: str) -> int:
-    return int.from_bytes(name.encode()[:_WHOLE_NAME], "little")
-
-
-def _table(names: Iterable[str]) -> Numbers:
-    """Returns a table of names as numbers, each at its hash."""
-    numbers = np.array([_number(name) for name in names], np.uint64)
-    table = np.zeros(1 << 16, np.uint64)
-    table[_hashes(numbers)] = numbers
-    return table
-
-
-_SHALLOW_TABLE = _table(name for name in _SHALLOW if len(name) < _WHOLE_NAME)
-_STYLES_TABLE = _table(_STYLES)
-# Whether two bytes may begin a name whose number is limited: most tags are skipped by this test.
-_MAY_MATTER = np.isin(
-    np.frombuffer(np.arange(1 << 16, dtype="<u2").tobytes().translate(_LETTERS), "<u2"),
-    [_number(name[:2]) for name in (*_STYLES, *MAX_PER_NAME)],
+_NAME = re.compile(f"{_LETTER}{{1,{_WHOLE_NAME}}}".encode())
+# The first 8 letters of the names of tags, with a slash before those of end tags.
+_NAMES = re.compile(f"<(/?{_LETTER}{{1,{_WHOLE_NAME}}})".encode())
+# The same after frequent tags that leave the nesting as it was, or an empty name: spans without a tag in them, and
+# shallow elements. Two thirds of the tags of a page of code need no object then. It always matches, so time is linear.
+_NESTING_NAMES = re.compile(
+    rb"<(?:(?:span [^<>]*+>[^<]*+</span>|/?(?:a|p|t[dr]|li)[ >])[^<]*+<)*+"
+    + f"(/?{_LETTER}{{1,{_WHOLE_NAME}}})?+".encode()
 )
-_LIMITED_NUMBERS = [(_number(name), most) for name, most in MAX_PER_NAME.items()]
 
 
 def bounded(markup: bytes) -> bytes:
     """Returns markup in UTF-8 within the limits above; usually the same object."""
-    tags = np.count_nonzero(np.frombuffer(markup, np.uint8) == ord("<"))
-    if tags <= TRUSTED_TAGS:
+    # to replace a byte takes half the time of counting it
+    if b"<" not in markup.replace(b"<", b">", TRUSTED_TAGS):
         return markup
+    tags = markup.count(b"<")
     is_flat = tags > MAX_ELEMENTS
-    if is_flat:  # first, because the arrays below take 50 bytes a tag
+    if is_flat:
         markup = _flat(markup)
-    octets, offsets, ends = _tags(markup)
-    chosen = np.flatnonzero(_MAY_MATTER[_at(octets, offsets, "<u2")])
-    names = _names(octets, offsets[chosen])
-    styles = _STYLES_TABLE[_hashes(names)] == names
-    styled = offsets[chosen[styles]]
-    starts = styled[~ends[chosen[styles]]]
-    others = len(offsets) - len(styled)
-    if len(starts) * others > MAX_REPEATED and _different(markup, starts) * others > MAX_REPEATED:
-        return bounded(_unstyled(markup, styled, names[styles]))
-    if is_flat or (len(offsets) <= _UNNESTED_TAGS and not _too_many_of(names, ends[chosen])):
+        tags = markup.count(b"<")
+    limited = Counter[bytes](_LIMITED_TAGS.findall(markup))
+    counts = _by_name(limited)
+    starts = sum(counts[name] for name in _STYLES)
+    others = tags - starts
+    if starts * others > MAX_REPEATED and (different := _different(limited)) * others > MAX_REPEATED:
+        others -= len(_STYLE_ENDS.findall(markup))
+        if different * others > MAX_REPEATED:
+            return bounded(_STYLE_ENDS.sub(b"</span", _STYLE_STARTS.sub(b"<span", markup)))
+    if is_flat:
         return markup
-    return _flat(markup) if _may_exceed(octets, offsets, ends, MAX_DEPTH) else markup
+    if _too_many_of(counts) or (tags > _UNNESTED_TAGS and _exceeds(markup, MAX_DEPTH)):
+        return _flat(markup)
+    return markup
 
 
 def _flat(markup: bytes) -> bytes:
@@ -123,112 +116,118 @@ def _flat(markup: bytes) -> bytes:
 
 def may_exceed(markup: bytes, depth: int) -> bool:
     """Returns whether `flattened` would remove a start tag, or True if this cannot be computed."""
-    return _may_exceed(*_tags(markup), depth)
+    counts = _by_name(Counter[bytes](_LIMITED_TAGS.findall(markup)))
+    return _too_many_of(counts) or markup.count(b"<") > MAX_ELEMENTS or _exceeds(markup, depth)
 
 
-def _different(markup: bytes, starts: Offsets) -> int:
-    """Returns how many of the elements that start at these offsets the parser may keep to reopen them.
+def _by_name(tags: Counter[bytes]) -> Counter[str]:
+    """Returns how many tags have each name, by their texts without the first bracket."""
+    counts = Counter[str]()
+    for tag, count in tags.items():
+        counts[_name(tag)] += count
+    return counts
+
+
+def _name(tag: bytes) -> str:
+    name = _NAME.match(tag)
+    return name[0].lower().decode() if name else ""
+
+
+def _too_many_of(counts: Counter[str]) -> bool:
+    return any(counts[name] > most for name, most in MAX_PER_NAME.items())
+
+
+def _different(tags: Counter[bytes]) -> int:
+    """Returns how many of the bold, italic... elements with these start tags the parser may keep to reopen them.
 
     Ignores end tags, because a comment or a table cell may hide them.
     """
-    tags = [
-        markup[start:end]
-        for start in starts.tolist()
-        if (end := markup.find(b">", start, start + _LONG_TAG)) >= 0
-    ]
-    unended = len(starts) - len(tags)
-    return unended + sum(
-        min(count, _MAX_ALIKE) if _SIMPLE_TAG.fullmatch(tag) else count
-        for tag, count in Counter(tags).items()
+    return sum(
+        min(count, _MAX_ALIKE)
+        if tag.endswith(b">") and len(tag) <= _LONG_TAG and _SIMPLE_TAG.fullmatch(tag, 0, len(tag) - 1)
+        else count
+        for tag, count in tags.items()
+        if _name(tag) in _STYLES
     )
 
 
-def _unstyled(markup: bytes, offsets: Offsets, names: Numbers) -> bytes:
-    """Returns markup with spans for the elements whose names are at these offsets."""
-    pieces: list[bytes] = []
-    position = 0
-    lengths = np.count_nonzero(names.view(np.uint8).reshape(-1, _WHOLE_NAME), axis=1)
-    for offset, length in zip(offsets.tolist(), lengths.tolist(), strict=True):
-        pieces.append(markup[position:offset])
-        position = offset + length
-    return b"span".join([*pieces, markup[position:]])
+def _exceeds(markup: bytes, depth: int) -> bool:
+    """Returns whether more than `depth` elements are open at once; True if there are too many names to know."""
+    return _may_nest(markup, depth) and _nests(markup, depth)
 
 
-def _tags(markup: bytes) -> tuple[Octets, Offsets, Flags]:
-    """Returns the bytes, the offsets at which names of tags begin, and which tags are end tags."""
-    octets = np.frombuffer(markup + b" " * (_WHOLE_NAME + 2), np.uint8)
-    offsets = np.flatnonzero(octets == ord("<")) + 1
-    ends = octets[offsets] == ord("/")
-    offsets += ends
-    return octets, offsets, ends
+def _may_nest(markup: bytes, depth: int) -> bool:
+    """Returns False only if at most `depth` elements are open at once; takes a third of the time of `_nests`.
 
-
-def _may_exceed(octets: Octets, offsets: Offsets, ends: Flags, depth: int) -> bool:
-    names = _names(octets, offsets)
-    hashes = _hashes(names)
-    if _too_many_of(names, ends):
-        return True
-    deep = np.flatnonzero(_SHALLOW_TABLE[hashes] != names)
-    depths = _levels(names[deep], hashes[deep], ends[deep])
-    return depths is None or len(offsets) > MAX_ELEMENTS or bool(depths.max(initial=0) > depth)
-
-
-def _too_many_of(names: Numbers, ends: Flags) -> bool:
-    starts = names[~ends]
-    return any(np.count_nonzero(starts == number) > most for number, most in _LIMITED_NUMBERS)
-
-
-def _levels(names: Numbers, hashes: Numbers, ends: Flags) -> Offsets | None:
-    """Returns how many elements are open after each tag; None if this cannot be computed.
-
-    Computes the open elements of all names at once, in the tags sorted by name: half of the time of name after name.
+    Counts the tags of one part of the page after another. In a part, each name has the most open elements if all its
+    end tags come before its start tags. Spans that the pattern leaves out are one element more.
     """
-    count = len(names)
-    if not count:
-        return np.zeros(0, np.int64)
-    order = np.argsort(hashes.astype(np.uint16), kind="stable")  # 16 bits: NumPy sorts by counting
-    starts = np.flatnonzero(np.diff(names[order], prepend=names[order[:1]] + np.uint64(1)))
-    if len(starts) > _MAX_NAMES or len(np.unique(hashes[order[starts]])) < len(starts):
-        return None
-    sizes = np.diff(starts, append=count)
-    ups, downs = np.array([_steps(number.tobytes()) for number in names[order[starts]]], np.int64).T
-    steps = np.where(ends[order], np.repeat(downs, sizes), np.repeat(ups, sizes))
-    level = np.cumsum(steps)
-    level -= np.repeat(level[starts] - steps[starts], sizes)
-    # the running minimum of each name: far below those of the names before
-    apart = np.repeat(np.arange(len(starts)) * (2 * count + 1), sizes)
-    level -= np.minimum(np.minimum.accumulate(level - apart) + apart, 0)
-    changes = np.diff(level, prepend=0)
-    changes[starts] = level[starts]
-    in_order = np.empty(count, np.int64)
-    in_order[order] = changes
-    return np.cumsum(in_order)
+    still_open: dict[bytes, int] = {}
+    level = 0
+    for part in _parts(markup, _NESTING_NAMES):
+        starts, highest = [], level + 1
+        for raw, count in Counter(part).items():
+            name, is_end = _read(raw)
+            if not name:
+                continue
+            if is_end:
+                closed = min(count, still_open.get(name, 0))
+                still_open[name] = still_open.get(name, 0) - closed
+                level -= closed
+            else:
+                starts.append((name, count))
+        for name, count in starts:
+            still_open[name] = still_open.get(name, 0) + count
+            level += count
+            highest += count
+        if highest > depth or len(still_open) > _MAX_NAMES:
+            return True
+    return False
 
 
-def _steps(number: bytes) -> tuple[int, int]:
-    """Returns by how many open elements the start tag and the end tag of a name change their number."""
-    name = number.rstrip(b"\0").decode()
-    if not name or name in _SHALLOW:
-        return 0, 0
+def _nests(markup: bytes, depth: int) -> bool:
+    """Returns whether more than `depth` elements are open at once; True if there are too many names to know."""
+    still_open: dict[bytes, int] = {}
+    level = 0
+    for part in _parts(markup, _NAMES):
+        for raw in part:
+            name, is_end = _read(raw)
+            if not name:
+                continue
+            before = still_open.get(name, 0)
+            if not is_end:
+                still_open[name] = before + 1
+                level += 1
+                if level > depth:
+                    return True
+            elif before:
+                still_open[name] = before - 1
+                level -= 1
+        if len(still_open) > _MAX_NAMES:
+            return True
+    return False
+
+
+def _parts(markup: bytes, names: re.Pattern[bytes]) -> Iterator[list[bytes]]:
+    """Yields the names of the tags of one part of a page after another: a large page has hundreds of thousands."""
+    start = 0
+    while start < len(markup):
+        end = markup.find(b"<", start + _PART_BYTES)
+        if end < 0:
+            end = len(markup)
+        yield names.findall(markup, start, end)
+        start = end
+
+
+@lru_cache(maxsize=1024)
+def _read(raw: bytes) -> tuple[bytes, bool]:
+    """Returns a name in the form of _NAMES, empty if its tag changes no nesting, and whether that is an end tag."""
+    is_end = raw.startswith(b"/")
+    name = raw.lower().removeprefix(b"/")
     # names that were cut may differ: their end tags close nothing
-    return 1, -(len(name) < _WHOLE_NAME)
-
-
-def _names(octets: Octets, offsets: Offsets) -> Numbers:
-    """Returns the first 8 letters of the names at these offsets as little-endian numbers; 0 where there is no name."""
-    # to translate bytes takes half the time of looking each up in an array
-    words = _at(octets, offsets, "<u8").tobytes().translate(_LETTERS)
-    letters = np.frombuffer(words, np.uint64)
-    zeros = (letters - _ONES) & ~letters & _TOPS
-    # all bits below the lowest zero byte; all bits if there is none
-    inside = (zeros & (~zeros + np.uint64(1))) - np.uint64(1)
-    return letters & np.where(zeros, inside >> np.uint64(7), inside)
-
-
-def _at(octets: Octets, offsets: Offsets, number: str) -> npt.NDArray[Any]:
-    """Returns the numbers of this type at these offsets, aligned or not."""
-    size = np.dtype(number).itemsize
-    return np.ndarray((len(octets) - size + 1,), number, octets, 0, (1,))[offsets]
+    if name in _SHALLOW_BYTES or (is_end and len(name) == _WHOLE_NAME):
+        return b"", is_end
+    return name, is_end
 
 
 def flattened(markup: str, depth: int) -> str:

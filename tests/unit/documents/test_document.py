@@ -8,6 +8,7 @@ import io
 import json
 import time
 from datetime import UTC, datetime
+from unittest import mock
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -16,6 +17,7 @@ from scrapy.exporters import JsonLinesItemExporter
 from selectolax.lexbor import LexborHTMLParser
 
 from tests.cases import cases
+from webcrawl.documents import markup_bounds
 from webcrawl.documents.document import MOST_TREES, Document
 from webcrawl.documents.html.facts import describe
 from webcrawl.documents.link_elements import MAX_METAS
@@ -128,6 +130,17 @@ TAGS = [
     "</",
     "<",
 ]
+LEFT_OUT = [
+    "<span a>x</span>",
+    "<span a>",
+    "</span>",
+    "<SPAN>",
+    "<spanner>x</spanner>",
+    "<a x>",
+    "</td>",
+    "<!-- ",
+]
+"""Markup that is not counted where it is complete, and markup like it."""
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=200), st.integers(0, 20))
@@ -135,6 +148,13 @@ def test_markup_that_may_not_exceed_the_depth_is_unchanged(tags: list[str], dept
     markup = "".join(tags)
     if not may_exceed(markup.encode(), depth):
         assert flattened(markup, depth) == markup
+
+
+@given(st.lists(st.sampled_from([*TAGS, *LEFT_OUT]), max_size=200), st.integers(0, 5), st.integers(1, 99))
+def test_markup_is_counted_in_any_parts(tags: list[str], depth: int, size: int) -> None:
+    markup = "".join(tags)
+    with mock.patch.object(markup_bounds, "_PART_BYTES", size):
+        assert may_exceed(markup.encode(), depth) or flattened(markup, depth) == markup
 
 
 @given(st.lists(st.sampled_from(TAGS[:8]), max_size=200), st.integers(0, 20))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -27,8 +29,9 @@ class GroupCommit(Generic[T, R]):
     """Calls `work` with a list of items, one call at a time; `work` returns one result per item, in order.
 
     Items that arrive during a call form the next batch, of at most `most` items. After a batch of several items, the
-    next batch waits `pause` seconds for more items; a single item never waits. When `work` raises, all `put` calls of
-    the batch raise. If the result of an item is an exception, its `put` raises it.
+    next batch waits `pause` seconds for more items, unless nothing came for as long. After a single item, it does not
+    wait. When `work` raises, all `put` calls of the batch raise. If the result of an item is an exception, its `put`
+    raises it.
     """
 
     def __init__(
@@ -40,7 +43,8 @@ class GroupCommit(Generic[T, R]):
         self._work = work
         self._most = most
         self._pause = pause
-        self._is_busy = False
+        self._busy_at = -math.inf
+        """Monotonic time at which a batch of several items ended, unless a single item came after it."""
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -59,10 +63,10 @@ class GroupCommit(Generic[T, R]):
 
     async def _drain(self) -> None:
         while self._waiting:
-            if self._is_busy and self._pause and len(self._waiting) < self._most:
+            is_busy = time.monotonic() - self._busy_at < self._pause
+            if is_busy and len(self._waiting) < self._most:
                 await asyncio.sleep(self._pause)
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-            self._is_busy = len(batch) > 1
             try:
                 results = await self._work([item for item, _ in batch])
                 if len(results) != len(batch):
@@ -72,6 +76,8 @@ class GroupCommit(Generic[T, R]):
                     if not waiting.done():
                         waiting.set_exception(error)
                 continue
+            finally:
+                self._busy_at = time.monotonic() if len(batch) > 1 else -math.inf
             for (_, waiting), result in zip(batch, results, strict=True):
                 if waiting.done():
                     continue

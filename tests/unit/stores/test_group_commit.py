@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -219,6 +220,22 @@ def test_a_busy_store_collects_items_and_a_single_one_does_not_wait() -> None:
         await batches.close()
 
     run(crawl())
+
+
+def test_an_item_waits_for_no_others_when_nothing_came_for_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, now = Disk(), 0.0
+    monkeypatch.setattr("webcrawl.stores.group_commit.time", SimpleNamespace(monotonic=lambda: now))
+
+    async def crawl() -> None:
+        nonlocal now
+        batches = Batches(disk.write, pause=600.0)
+        await asyncio.gather(batches.put(1), batches.put(2))
+        now = 601.0
+        assert await batches.put(3) == 9
+        await batches.close()
+
+    run(crawl())
+    assert disk.written == [[1, 2], [3]]
 
 
 def test_a_full_batch_does_not_wait_for_more() -> None:

@@ -51,7 +51,7 @@ OF_EXTRAS = {
 OF_EXTRAS |= {"prometheus_client", "rarfile", "scipy", "sklearn", "starlette", "tantivy", "uvicorn", "yaml"}
 UNUSED = (
     {"sqlalchemy.dialects.postgresql"}
-    | (SLOW - {"aioftp", "numpy", "py3langid", "pycld2", "simhash", "sqlalchemy"})
+    | (SLOW - {"numpy", "py3langid", "pycld2", "simhash", "sqlalchemy"})
     | UNUSED_CLIENTS
     | OF_EXTRAS
 )

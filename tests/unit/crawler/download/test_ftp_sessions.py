@@ -11,7 +11,7 @@ import pytest
 from tests.cases import cases
 from tests.downloads import FTPClient, run
 from tests.ftpserver import Script, vsftpd
-from webcrawl.crawler.download import ftp, ftp_client
+from webcrawl.crawler.download import ftp_client, ftp_sessions
 
 EPSV = {"EPSV": "229 Entering (|||{port}|)"}
 KEPT = {
@@ -131,7 +131,7 @@ def test_session_with_a_truncated_transfer_is_closed() -> None:
 
 
 def test_idle_session_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ftp, "_KEPT_SECONDS", 0.05)
+    monkeypatch.setattr(ftp_sessions, "_KEPT_SECONDS", 0.05)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as server, FTPClient() as client:
@@ -142,7 +142,7 @@ def test_idle_session_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_number_of_idle_sessions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ftp, "_MAX_KEPT", 1)
+    monkeypatch.setattr(ftp_sessions, "_MAX_KEPT", 1)
 
     async def check() -> None:
         async with Script(KEPT, b"data") as first, Script(KEPT, b"data") as second, FTPClient() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,86 @@ def test_pages_that_refresh_themselves_for_a_cookie_are_walls(
         assert remarks[path.removeprefix("/")] == (None if cookies else ["wants_cookies"])
     assert web.paths(SITE).count("/news") == 1
     assert result.summary["remarks"] == ({} if cookies else {"wants_cookies": len(pages)})
+
+
+def sets(cookie: str, rest: str = "location.reload()") -> str:
+    return f"<script>document.cookie = '{cookie}'; {rest}</script>"
+
+
+def scripted(markup: str, coding: str = "") -> Callable[[Hit], Reply]:
+    """A page whose script sets a cookie, "wall" with the path as its value, and loads the page again."""
+
+    def page(hit: Hit) -> Reply:
+        if f"wall={hit.path[1:]}" in hit.headers.get("Cookie", ""):
+            return Reply(f"<p>the text of {hit.path}")
+        body = markup.encode()
+        return Reply(gzip.compress(body), headers={"Content-Encoding": coding}) if coding else Reply(body)
+
+    return page
+
+
+BY_SCRIPT = {
+    "/reload": scripted(sets("wall=reload; path=/")),
+    "/itself": scripted(sets("wall=itself", "location.href = '/itself'")),
+    "/gzip": scripted(sets("wall=gzip; Path=/; Max-Age=60"), "gzip"),
+    "/meta": scripted(sets("wall=meta; SameSite=Lax", "") + "<meta http-equiv=refresh content=0>"),
+    "/onload": scripted("""<body onload="document.cookie='wall=onload'; location.replace('/onload')">"""),
+}
+NO_WALLS = {
+    "/stubborn": sets("wall=other; path=/stubborn"),
+    "/elsewhere": sets("wall=elsewhere; path=/other"),
+    "/foreign": sets("wall=foreign; domain=example.com"),
+    "/secure": sets("wall=secure; secure"),
+    "/removed": sets("wall=removed; expires=Thu, 01 Jan 1970 00:00:00 GMT"),
+    "/hidden": sets("wall=hidden; HttpOnly"),
+    "/computed": sets("wall=' + (1 + 2) + '"),
+    "/consent": sets("wall=consent") + "<button onclick=accept()>Accept</button>",
+    "/text": sets("wall=text") + "<p>" + "News of today. " * 40,
+    "/stays": sets("wall=stays", ""),
+}
+
+
+@pytest.mark.parametrize("cookies", [True, None])
+def test_pages_whose_scripts_set_a_literal_cookie_are_walls(
+    cookies: bool | None, local_web: StartWeb, run_crawl: RunCrawl
+) -> None:
+    web, sites = local_web(SITE, GATE), (SITE, GATE)
+    for site in sites:
+        web.sites[site].update(BY_SCRIPT | {path: scripted(markup) for path, markup in NO_WALLS.items()})
+        web.put(site, "/", "".join(f"<a href={path}>{path}</a>" for path in BY_SCRIPT | NO_WALLS))
+    seeds = [web.url(site, "/") for site in sites]
+    result = run_crawl("broad", seeds, COOKIES_ENABLED=cookies, workers=2 if cookies else 1)
+    wanted = {*BY_SCRIPT, "/stubborn"}  # the last one sends its wall again, and is asked no third time
+    rows = {row["url"]: row for row in result.rows()}
+    for site in sites:
+        asked = {path: web.paths(site).count(path) for path in BY_SCRIPT | NO_WALLS}
+        assert asked == {path: 2 if cookies and path in wanted else 1 for path in asked}
+        of_site = {path: rows[web.url(site, path)] for path in asked}
+        remarked = {path for path, row in of_site.items() if "wants_cookies" in (row["details"] or "")}
+        assert remarked == (set() if cookies else wanted)
+        if cookies:
+            lengths = {path: of_site[path]["length"] for path in BY_SCRIPT}
+            assert lengths == {path: len(f"<p>the text of {path}") for path in BY_SCRIPT}
+    assert result.summary["remarks"] == ({} if cookies else {"wants_cookies": len(wanted) * len(sites)})
+
+
+@pytest.mark.parametrize("cookies", [None, False])
+def test_a_scrapy_spider_gets_the_pages_behind_scripts(
+    cookies: bool | None, local_web: StartWeb, run_spider: RunCrawl, tmp_path: Path
+) -> None:
+    web = local_web(SITE)
+    for number in range(2):
+        web.put(SITE, f"/page-{number}", scripted(sets(f"wall=page-{number}")))
+    result = run_spider(SPIDER, web.url(SITE), COOKIES_ENABLED=cookies)
+    items = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
+    texts = {item["text"] for item in items}
+    assert len(items) == 2
+    if cookies is None:
+        assert texts == {f"<p>the text of {path}" for path in PAGES[:2]}
+    else:
+        assert texts == {sets(f"wall=page-{number}") for number in range(2)}
+        assert web.paths(SITE).count("/page-0") == 1
+        assert "2 pages led back to where they came from until they get a cookie" in result.stderr
 
 
 def never_content(hit: Hit) -> Reply:

@@ -15,9 +15,12 @@ from http.cookiejar import Cookie
 import msgpack
 from cachetools import LRUCache
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.http.cookies import CookieJar
 
+from webcrawl.config import read
+from webcrawl.crawler.access import is_robots
 from webcrawl.crawler.scheduling.values import pack, unpack
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import StoreError, Unserializable
@@ -45,6 +48,31 @@ _MOST_SITE_BYTES = 64 * 1024
 """The most bytes of one jar's cookies for one domain: more than servers accept in a header Cookie."""
 _COOKIE_MEMORY = 1024
 """The bytes of memory that a Cookie takes besides its text."""
+
+
+class CookieRules:
+    """Decides which requests use a jar.
+
+    If COOKIES_ENABLED is None and the spider has `keeps_cookies = False`, only requests that have cookies or name a jar
+    do.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        enabled = read(crawler.settings, "COOKIES_ENABLED")
+        self.off = enabled is False
+        self._keeps_all = enabled or (enabled is None and getattr(crawler.spidercls, "keeps_cookies", True))
+
+    def wants(self, request: Request) -> bool:
+        """Returns whether a request would use a jar if cookies were not off."""
+        return self._keeps_all or bool(request.cookies) or "cookiejar" in request.meta
+
+    def applies(self, request: Request) -> bool:
+        """Returns whether a request uses a jar."""
+        return (
+            self.wants(request)
+            and not self.off
+            and not (request.meta.get("dont_merge_cookies") or is_robots(request))
+        )
 
 
 class SiteCookies:
@@ -142,6 +170,34 @@ def _text_bytes(cookie: Cookie) -> int:
     attributes: dict[str, str | None] = vars(cookie)["_rest"]
     own = sum(len(value) for value in vars(cookie).values() if isinstance(value, str))
     return own + sum(len(name) + len(value or "") for name, value in attributes.items())
+
+
+def returned(lines: Sequence[str], request: Request, target: Request) -> list[dict[str, str | bool]]:
+    """Returns the cookies that an answer sets by these values of Set-Cookie, and that go to the target of its redirect.
+
+    The cookies have the form of Request.cookies. Those that the request has sent already are left out.
+    """
+    part, probe = SiteCookies(None, site_of(request.url)), Request(target.url)
+    for line in lines:  # in their order: a cookie may be removed after it was set
+        part.accept(Response(request.url, headers={"Set-Cookie": line}), Request(request.url))
+    part.cookies.add_cookie_header(probe)
+    sent = _pairs(probe) - _pairs(request)
+    return [_given(cookie) for cookie in part.cookies if f"{cookie.name}={cookie.value}" in sent]
+
+
+def _given(cookie: Cookie) -> dict[str, str | bool]:
+    """Returns a cookie in the form of Request.cookies."""
+    fields: dict[str, str | bool] = {"name": cookie.name, "value": cookie.value or "", "path": cookie.path}
+    fields["secure"] = cookie.secure
+    if cookie.domain_specified:
+        fields["domain"] = cookie.domain
+    return fields
+
+
+def _pairs(request: Request) -> set[str]:
+    """Returns name and value of each cookie in the header of a request."""
+    header = request.headers.get("Cookie") or b""
+    return {pair.strip() for pair in header.decode("latin-1").split(";")} - {""}
 
 
 class Jars:

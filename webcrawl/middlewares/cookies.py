@@ -10,28 +10,21 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from webcrawl.config import read
-from webcrawl.crawler.access import host_of, is_robots, tasks_of
-from webcrawl.crawler.cookies import MOST_RECEIVED, Jars, SiteCookies
-from webcrawl.crawler.responses import COOKIES_KEPT, NEW_COOKIES
+from webcrawl.crawler.access import host_of, tasks_of
+from webcrawl.crawler.cookies import MOST_RECEIVED, CookieRules, Jars, SiteCookies
+from webcrawl.crawler.responses import NEW_COOKIES
 from webcrawl.crawler.session import Session, SessionComponent
 
 logger = logging.getLogger(__name__)
 
 
 class CookiesMiddleware(SessionComponent):
-    """Supports `Request.cookies` and the keys `cookiejar` and `dont_merge_cookies` of Request.meta.
-
-    If COOKIES_ENABLED is None and the spider has `keeps_cookies = False`, only requests that have
-    cookies or name a jar use a jar.
-    """
+    """Supports `Request.cookies` and the keys `cookiejar` and `dont_merge_cookies` of Request.meta."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
-        enabled = read(crawler.settings, "COOKIES_ENABLED")
         self._jars = Jars(session.connection)
-        self._off = enabled is False
-        self._keeps_all = enabled or (enabled is None and getattr(crawler.spidercls, "keeps_cookies", True))
+        self._rules = CookieRules(crawler)
         self._debug = crawler.settings.getbool("COOKIES_DEBUG")
         self._warned = False
 
@@ -54,7 +47,7 @@ class CookiesMiddleware(SessionComponent):
 
     def process_response(self, request: Request, response: Response) -> Response | Awaitable[Response]:
         if not self._applies(request):
-            if request.method == "POST" and not self._off and "Set-Cookie" in response.headers:
+            if request.method == "POST" and not self._rules.off and "Set-Cookie" in response.headers:
                 self._warn(
                     "%s: the cookies of the answer are not kept. For a login, name a jar in the requests that "
                     'belong to it, meta={"cookiejar": 1}, or set COOKIES_ENABLED to True.',
@@ -69,7 +62,6 @@ class CookiesMiddleware(SessionComponent):
         part = await self._part(request)
         before, names = part.changes, part.names()
         part.accept(response, request, MOST_RECEIVED)
-        response.flags.append(COOKIES_KEPT)
         if not part.names() <= names:
             response.flags.append(NEW_COOKIES)
         if self._debug:
@@ -80,12 +72,9 @@ class CookiesMiddleware(SessionComponent):
 
     def _applies(self, request: Request) -> bool:
         """Returns whether a request uses a jar."""
-        if not self._keeps_all and not request.cookies and "cookiejar" not in request.meta:
-            return False
-        if self._off:
+        if self._rules.off and self._rules.wants(request):
             self._warn("%s: its cookies are not sent, because COOKIES_ENABLED is False.", request)
-            return False
-        return not (request.meta.get("dont_merge_cookies") or is_robots(request))
+        return self._rules.applies(request)
 
     async def _part(self, request: Request) -> SiteCookies:
         part = self._jars.part(request.meta.get("cookiejar"), request.url)

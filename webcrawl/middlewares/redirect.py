@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from cachetools import LRUCache
 from scrapy import Request
@@ -13,8 +14,8 @@ from scrapy.http import Response
 
 from webcrawl.config import read
 from webcrawl.crawler.access import host_of, is_robots, tasks_of
+from webcrawl.crawler.cookies import CookieRules, returned
 from webcrawl.crawler.responses import (
-    COOKIES_KEPT,
     COOKIES_REFUSED,
     NEW_COOKIES,
     body_of,
@@ -24,9 +25,10 @@ from webcrawl.crawler.responses import (
 from webcrawl.crawler.scheduling.requests import OFFSITE, RESOURCE
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.html.links import refresh_address
-from webcrawl.documents.html.script_redirects import refreshes
+from webcrawl.documents.html.script_redirects import refreshes, script_cookies
 from webcrawl.documents.page import REDIRECTS_TO_ITSELF, WANTS_COOKIES, Page
 from webcrawl.errors import EngineUnavailable, InvalidURL
+from webcrawl.frontier.figures import REMARK
 from webcrawl.urls.canonical import hostname, normalize, resolve, with_slashes, without_fragment
 
 _VARIANT = "redirected_to_variant"
@@ -55,12 +57,13 @@ class RedirectMiddleware(SessionComponent):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         self._redirects: ScrapyRedirectMiddleware = _Redirects.from_crawler(crawler)
-        self._walls = CookieWalls(self._fingerprint)
+        self._walls = CookieWalls(self._fingerprint, CookieRules(crawler))
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:
         try:
-            gate = _with_slashes(response) or self._walls.refreshed(request, response)
-            result = self._redirects.process_response(request, gate or response)
+            gate = self._walls.refreshed(request, response)
+            redirect = gate.redirect if gate else _with_slashes(response) or response
+            result = self._redirects.process_response(request, redirect)
             if not isinstance(result, Request):
                 return response
             self._leave_out_headers(request, result)
@@ -90,8 +93,10 @@ class RedirectMiddleware(SessionComponent):
             # otherwise a site that requires its session ID would never send the page
             if allowed not in (target, normalize(request.url)):
                 result, target = result.replace(url=allowed), allowed
-        after_cookies = self._walls.follow(request, response, result)
+        after_cookies = self._walls.follow(request, response, result, gate.cookies if gate else [])
         if after_cookies is None:
+            if not hasattr(self._crawler.spider, "page"):  # else the row of the page is counted
+                tasks_of(self._crawler).count(f"{REMARK}{WANTS_COOKIES}")
             return response
         result = self._pass_seen_test(request, after_cookies)
         if target == normalize(request.url) and not result.dont_filter:
@@ -168,33 +173,46 @@ class _Redirects(ScrapyRedirectMiddleware):
             super().handle_referer(request, response)
 
 
+class CookieGate(NamedTuple):
+    """A page that is a redirect in all but its status."""
+
+    redirect: Response
+    cookies: list[dict[str, str | bool]]
+    """The cookies that its scripts set for the target, in the form of Request.cookies."""
+
+
 class CookieWalls:
-    """Decides what becomes of redirects that set cookies.
+    """Decides what becomes of redirects that set cookies, and of pages that amount to such redirects.
 
     A gate is a URL that leads back to the page that redirected to it. `fingerprint` is that of the seen test.
     """
 
-    def __init__(self, fingerprint: Callable[[Request], int]) -> None:
-        self._fingerprint = fingerprint
+    def __init__(self, fingerprint: Callable[[Request], int], rules: CookieRules) -> None:
+        self._fingerprint, self._rules = fingerprint, rules
         self._gates: LRUCache[str, bool] = LRUCache(_MOST_GATES)
         """The known gates, without query."""
 
-    def follow(self, request: Request, response: Response, target: Request) -> Request | None:
+    def follow(
+        self, request: Request, response: Response, target: Request, cookies: list[dict[str, str | bool]]
+    ) -> Request | None:
         """Returns the request for the target of a redirect, or None if the page wants cookies and gets none.
 
         If cookies are kept, a page that comes back and a known gate are fetched although their URLs were seen, and
-        so is what follows a new cookie. Otherwise the response of the page, or of its last gate, is flagged.
+        so is what follows a new cookie. Otherwise the response of the page, or of its last gate, is flagged. `cookies`
+        are those of the gate's scripts.
         """
-        sets = bool(header_values(response.headers, b"Set-Cookie"))
+        sets = bool(cookies) or bool(header_values(response.headers, b"Set-Cookie"))
         if not sets and _KEPT not in request.meta:
             return target
-        kept: bool = COOKIES_KEPT in response.flags if sets else request.meta[_KEPT]
+        kept: bool = self._rules.applies(request) if sets else request.meta[_KEPT]
         skips: int = request.meta.get(_SKIPS, 0)
         way_back = self._way_back(request, target)
         self._gates.update(dict.fromkeys(way_back or (), True))
         meets_wall = way_back is not None or (sets and _without_query(target.url) in self._gates)
         meta = {**target.meta, _KEPT: kept}
         if kept:
+            if cookies:
+                target = target.replace(cookies=cookies)
             if request.dont_filter and not skips:  # the spider wants each target
                 return target.replace(meta=meta)
             if skips or meets_wall or NEW_COOKIES in response.flags:
@@ -205,27 +223,38 @@ class CookieWalls:
             response.flags.append(WANTS_COOKIES if meets_wall else COOKIES_REFUSED)
         return None if meets_wall else target.replace(meta=meta)
 
-    def refreshed(self, request: Request, response: Response) -> Response | None:
-        """Returns the redirect that a page amounts to, or None if it is a page like any other.
+    def refreshed(self, request: Request, response: Response) -> CookieGate | None:
+        """Returns the gate that a page amounts to, or None if it is a page like any other.
 
-        Such a page sets a cookie, has nothing to read, and leads back by the header Refresh, `<meta>` or script.
+        Such a page sets a cookie by header or script, has nothing to read, and leads back by the header Refresh,
+        `<meta>` or script.
         """
-        is_new = COOKIES_KEPT not in response.flags or NEW_COOKIES in response.flags
-        is_candidate = is_new and _may_be_a_wall(response) and not is_robots(request)
-        if not (is_candidate and header_values(response.headers, b"Set-Cookie")):
+        if not _may_be_a_wall(response) or is_robots(request):
+            return None
+        sets = bool(header_values(response.headers, b"Set-Cookie"))
+        is_new = sets and (NEW_COOKIES in response.flags or not self._rules.applies(request))
+        body = body_of(response).start(_LARGEST_WALL)
+        if not is_new and b"cookie" not in body:
+            return None
+        markup = body.decode("latin-1")
+        lines = script_cookies(markup)
+        if not is_new and not lines:
             return None
         addresses = [
             refresh_address(value.decode("latin-1"))
             for value in header_values(response.headers, b"Refresh")[:1]
         ]
-        markup = body_of(response).start(_LARGEST_WALL).decode("latin-1")
         if addresses and len(markup) > _MOST_TEXT_OF_A_WALL:
             return None
         for address in addresses or refreshes(markup):
             with suppress(InvalidURL):
                 target = resolve(address, response.url) if address.strip() else response.url
-                if target and self._way_back(request, request.replace(url=target)) is not None:
-                    return Response(response.url, status=_TEMPORARY, headers={"Location": target})
+                there = request.replace(url=target or response.url)
+                if target and self._way_back(request, there) is not None:
+                    cookies = returned(lines, request, there)
+                    if is_new or cookies:
+                        redirect = Response(response.url, status=_TEMPORARY, headers={"Location": target})
+                        return CookieGate(redirect, cookies)
         return None
 
     def _way_back(self, request: Request, target: Request) -> list[str] | None:

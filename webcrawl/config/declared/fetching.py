@@ -90,8 +90,9 @@ FETCHING = SettingGroup(
         "Whether cookies are kept and sent. `None` means that it depends on the spider. A Scrapy spider keeps "
         "the cookies of every request. A broad crawl visits millions of hosts, so it keeps only those of requests "
         "with `cookies`, or with `cookiejar` in `Request.meta`. Workers share the cookies, which survive a "
-        "restart. See [Log in](../start/log-in.md). Where they are kept, a page that redirects back to itself until "
-        "it gets its cookie is fetched; elsewhere the row and the summary say that it wants cookies.",
+        "restart. See [Log in](../start/log-in.md). Where they are kept, a page that leads back to itself until it "
+        "gets its cookie, by a redirect or a script, is fetched; elsewhere the row and the summary say that it wants "
+        "cookies.",
         values=Flag(),
         example=True,
     ),

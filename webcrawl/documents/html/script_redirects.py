@@ -1,4 +1,7 @@
-"""Finds where a page goes by script that has next to nothing else: `location.href = "/start"`."""
+"""Finds where a page goes by script that has next to nothing else, and the cookies that it sets on the way.
+
+Such as `location.href = "/start"` and `document.cookie = "seen=1; path=/"`.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,18 @@ _IS_REFRESH = re.compile(r"""http-equiv\s*+=\s*+["']?\s*+refresh\b""", re.IGNORE
 _CONTENT = re.compile(r"""\scontent\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]*))""", re.IGNORECASE)
 _RELOAD = re.compile(rf"{_OBJECTS}\s*\.\s*reload\s*\(")
 _LINK = re.compile(r"<a\s", re.IGNORECASE)
+_ASSIGNS_COOKIE = re.compile(
+    rf"""(?<![\w$.])(?:(?:window|self|top|parent|globalThis|this)\s*\.\s*){{0,2}}document\s*"""
+    rf"""(?:\.\s*cookie|\[\s*["']cookie["']\s*\])\s*=(?!=)\s*"""
+    rf"""(?P<value>{_LITERAL}(?:\s*\+\s*{_LITERAL}){{0,5}}+)(?=\s*(?:[;,)}}]|\Z)|[^\S\n]*\n\s*[A-Za-z_$])"""
+)
+_SETS = re.compile(r"""cookie["'\]\s]*+=(?!=)""")
+_LITERALS = re.compile(_LITERAL)
+_MOST_COOKIES = 50
+"""As many as are read of a response's headers."""
+_CONTROLS = "button, select, textarea, form, [onclick], input:not([type=hidden])"
+_WAITS = re.compile(r"""onclick|["']click["']""")
+"""What waits for a click, as for consent or an age: the page does not go on by itself."""
 _MARKUP = re.compile(
     r"<(script|style|title)\b(?:.*?</\1\s*+>|.*)|<!---?>|<!--(?:.*?-->|.*)|<[^>]*+(?:>|\Z)|\s+",
     re.IGNORECASE | re.DOTALL,
@@ -57,6 +72,7 @@ _SCRIPT_TYPE = re.compile(
     r"\s*(?:module|(?:text|application)/(?:x-)?(?:java|ecma|j|live)script.*)?\s*", re.IGNORECASE
 )
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 _COMMENT = re.compile(r"/\*|(?:^|(?<=[\s;{}]))//[^\n]*")
 """The start of a comment up to its end, or a comment up to the end of its line."""
 
@@ -86,7 +102,7 @@ def refreshes(markup: str) -> list[str]:
     """
     if len(markup) > _LARGEST or not _GOES.search(markup):
         return []
-    if len(_LINK.findall(markup)) > _MOST_LINKS or len(_MARKUP.sub("", markup)) > _MOST_TEXT:
+    if not _is_bare(markup):
         return []
     addresses = [
         refresh_address(unescape(content[1] or content[2] or content[3] or ""))
@@ -102,7 +118,39 @@ def refreshes(markup: str) -> list[str]:
     ]
 
 
-def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
+def script_cookies(markup: str) -> list[str]:
+    """Returns the cookies that scripts of a page of next to nothing else set, as values of Set-Cookie, in their order.
+
+    Only literals of ASCII count: never a computed value. A page that waits for a click sets none.
+    """
+    if len(markup) > _LARGEST or not _SETS.search(markup) or not _is_bare(markup):
+        return []
+    tree = LexborHTMLParser(markup)
+    code = _code(tree)
+    if tree.css_first(_CONTROLS) is not None or _WAITS.search(code):
+        return []
+    values = (
+        "".join(_text(literal) for literal in _LITERALS.findall(match["value"]))
+        for match in islice(_ASSIGNS_COOKIE.finditer(code), _MOST_COOKIES)
+    )
+    return [value for value in values if _is_cookie_of_a_script(value)]
+
+
+def _is_cookie_of_a_script(value: str) -> bool:
+    """Returns whether browsers take a cookie from a script: it has a name, no control characters, and no HttpOnly."""
+    pair, *attributes = value.split(";")
+    name, mark, _ = pair.partition("=")
+    is_plain = value.isascii() and value.replace("\t", "").isprintable()
+    is_hidden = any(part.partition("=")[0].strip().lower() == "httponly" for part in attributes)
+    return bool(mark and name.strip()) and is_plain and not is_hidden
+
+
+def _is_bare(markup: str) -> bool:
+    return len(_LINK.findall(markup)) <= _MOST_LINKS and len(_MARKUP.sub("", markup)) <= _MOST_TEXT
+
+
+def _code(tree: LexborHTMLParser) -> str:
+    """Returns the scripts in a page, without comments."""
     scripts = [
         node.text() or ""
         for node in tree.css("script:not([src])")
@@ -110,7 +158,11 @@ def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
     ]
     if tree.body is not None:
         scripts.append(tree.body.attributes.get("onload") or "")
-    code = _without_comments("\n".join(scripts))
+    return _without_comments("\n".join(scripts))
+
+
+def _addresses(tree: LexborHTMLParser, url: str) -> list[str]:
+    code = _code(tree)
     matches = list(islice(_TARGET.finditer(code), _MOST_TARGETS))
     if not matches:
         return []
@@ -166,6 +218,6 @@ def _text(literal: str) -> str:
 def _unescaped(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2] or escape[3]
     if code is None:
-        return escape[4]
+        return _CONTROL_ESCAPES.get(escape[4], escape[4])
     number = int(code, 16)
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else ""

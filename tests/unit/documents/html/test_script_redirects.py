@@ -9,7 +9,7 @@ from tests.cases import cases
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.link_rows import ELEMENTS, unpack_rows
 from webcrawl.documents.html.outline import link_rows_of, links_of
-from webcrawl.documents.html.script_redirects import refreshes
+from webcrawl.documents.html.script_redirects import refreshes, script_cookies
 
 SITE = "https://site.example"
 
@@ -175,3 +175,61 @@ def test_a_page_of_openers_is_read(opener: str) -> None:
 )
 def test_comments_of_scripts_are_left_out(code: str, addresses: list[str]) -> None:
     assert refreshes(f"<script>\n{code}</script>")[:1] == addresses
+
+
+@cases(
+    ("script", "cookies"),
+    [
+        ("document.cookie = 'a=b; path=/'; location.reload()", ["a=b; path=/"]),
+        ("window.document['cookie']=`a=b`;document.cookie=\"c=\\x64\"", ["a=b", "c=d"]),
+        ("document.cookie = 'a=' + \"b\" + '; path=/'\n\nlocation.reload()", ["a=b; path=/"]),
+        ("if (navigator.cookieEnabled) { document.cookie = 'a=b' }", ["a=b"]),
+        ("document.cookie = 'a=' + 'b' /* c */;", ["a=b"]),
+        # computed
+        ("document.cookie = 'a=' + token + '; path=/';", []),
+        ("document.cookie = 'a=' + (1 + 2);", []),
+        ("document.cookie = 'a=b'.replace('b', 'c');", []),
+        ("document.cookie = 'a=b'\n.concat(c);", []),
+        ("document.cookie = 'a=b'\n+ c;", []),
+        ("document.cookie = 'a=b' ? c : d;", []),
+        ("document.cookie = `a=${b}`;", []),
+        ("document.cookie += 'a=b';", []),
+        ("document.cookie == 'a=b';", []),
+        ("mydocument.cookie = 'a=b'; settings.document.cookie = 'a=b';", []),
+        ("var a = 'b'; a += 'c'; document.cookie = 'a=' + a;", []),
+        # not for scripts, or no cookie at all
+        ("document.cookie = 'a=b; HttpOnly';", []),
+        ("document.cookie = 'a'; document.cookie = '=b'; document.cookie = 'a=\\n';", []),
+        ("document.cookie = 'a=ü';", []),
+        ("// document.cookie = 'a=b';", []),
+        ("addEventListener('click', () => { document.cookie = 'a=b'; location.reload() })", []),
+    ],
+)
+def test_literal_cookies_of_scripts_are_read(script: str, cookies: list[str]) -> None:
+    assert script_cookies(f"<script>{script}</script>") == cookies
+
+
+@cases(
+    "page",
+    [
+        "<script type='application/json'>document.cookie = 'a=b'</script>",
+        "<!-- <script>document.cookie = 'a=b'</script> -->",
+        "<script>document.cookie = 'a=b'</script><button>I am of age</button>",
+        "<script>document.cookie = 'a=b'</script>" + "word " * 200,
+        "document.cookie = 'a=b'; location.reload()",
+    ],
+)
+def test_a_page_that_does_not_go_on_by_itself_sets_no_cookies(page: str) -> None:
+    assert script_cookies(page) == []
+
+
+@cases("opener", [*OPENERS, "document.cookie = 'a=b' + ", "document.cookie\n", "document . cookie = 'a'\n"])
+def test_cookies_on_a_page_of_openers_are_read(opener: str) -> None:
+    page = opener * (32_000 // len(opener))
+    for markup in (page + "document.cookie='a=b'", "<script>document.cookie = 'a=b'\n" + page):
+        assert all(isinstance(cookie, str) for cookie in script_cookies(markup))
+
+
+@given(st.text(st.sampled_from(list("cookie.=('\"`\\;\n +</script>")), max_size=400))
+def test_any_script_is_read_for_cookies_without_error(script: str) -> None:
+    script_cookies(f"<script>document.cookie='a=b'{script}</script>")

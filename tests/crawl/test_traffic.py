@@ -16,7 +16,7 @@ from webcrawl.policies.traffic import CLASSES
 
 SHARES = {"coverage-get": 40, "freshness-get": 25, "coverage-chk": 5, "freshness-chk": 10, "update-chk": 20}
 HUBS = ("/", *(f"/section{n}/" for n in range(1, 6)))
-NEW, LISTED = 6, 20
+NEW, LISTED = 30, 60
 ITEMS, LOST = 60, 150
 
 
@@ -31,8 +31,9 @@ def page(seed: str, *links: str) -> Reply:
 class AllClasses:
     """A web with work in each class: what has happened depends on the requests, not on the time.
 
-    Sites have more unknown pages than a crawl can fetch. Hubs name new stories at each visit. The items of shops change
-    at every second visit. Of the old pages, the first half is gone, and the other half goes after the first visit.
+    Sites have more unknown pages than a crawl can fetch. Hubs name more new stories at each visit than it can fetch.
+    The items of shops change at every second visit. Of the old pages, the first half is gone, and the other half goes
+    after the first visit.
     """
 
     def __init__(self, local_web: Callable[..., LocalWeb], hosts: int) -> None:
@@ -74,37 +75,53 @@ class AllClasses:
         return Reply("gone", 404) if is_gone else page(f"{hit.host}{hit.path}")
 
 
-def fetches(client: redis.Redis) -> Counter[str]:
+def fetches_of(client: redis.Redis) -> Counter[str]:
     """The fetches of a crawl by class so far."""
     totals = client.hgetall("wc:{c:broad}:totals")
     return Counter({name: int(totals.get(f"fetches.{name}".encode(), 0)) for name in CLASSES})
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("workers", "hosts", "fetches"), [(1, 4, 4_000), (3, 12, 10_000)])
 def test_each_class_has_its_share_of_a_crawl_with_work_in_all(
     local_web: Callable[..., LocalWeb],
     start_crawl: Callable[..., Crawl],
     redis_url: str,
+    workers: int,
+    hosts: int,
+    fetches: int,
 ) -> None:
-    """At the start there are only new pages; hubs have to be recognised, and pages to be lost."""
-    web = AllClasses(local_web, hosts=4)
-    crawl = start_crawl(
-        *("broad", web.seeds),
-        RECRAWL=True,
-        RECRAWL_MIN_INTERVAL=1,
-        CONCURRENT_REQUESTS=3,
-        DOWNLOAD_DELAY=0.02,
-        TRAFFIC=json.dumps(SHARES),
-        REDIS_URL=redis_url,
-    )
+    """At the start there are only new pages; hubs have to be recognised, and pages to be lost.
+
+    Of several workers, one is killed in the middle, and another starts.
+    """
+    web = AllClasses(local_web, hosts)
+
+    def start() -> Crawl:
+        return start_crawl(
+            *("broad", web.seeds),
+            RECRAWL=True,
+            RECRAWL_MIN_INTERVAL=1,
+            CONCURRENT_REQUESTS=3,
+            DOWNLOAD_DELAY=0.02,
+            TRAFFIC=json.dumps(SHARES),
+            REDIS_URL=redis_url,
+        )
+
+    crawls = [start() for _ in range(workers)]
     with redis.Redis.from_url(redis_url) as client:
-        until(lambda: fetches(client).total() >= 1_000, crawl, 200)
-        before = fetches(client)
-        until(lambda: fetches(client).total() >= 5_000, crawl, 400)
-        counted = fetches(client) - before
-    crawl.interrupt()
-    crawl.wait(60, status=None)
+        until(lambda: fetches_of(client).total() >= 1_000 * workers, crawls[0], 200)
+        before = fetches_of(client)
+        if workers > 1:
+            until(lambda: (fetches_of(client) - before).total() >= fetches // 2, crawls[0], 400)
+            crawls.pop(0).kill()
+            crawls.append(start())
+        until(lambda: (fetches_of(client) - before).total() >= fetches, crawls[0], 600)
+        counted = fetches_of(client) - before
+    for crawl in crawls:
+        crawl.interrupt()
+    for crawl in crawls:
+        crawl.wait(60, status=None)
     shares = {name: 100 * counted[name] / counted.total() for name in CLASSES}
     print(shares)
     assert shares == pytest.approx(SHARES, abs=2.0)
-    assert all(shares[name] > SHARES[name] / 5 for name in CLASSES)

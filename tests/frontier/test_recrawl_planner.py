@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -386,6 +387,40 @@ async def test_a_class_that_lacks_fetches_has_pages_before_they_are_due(
     traffic.update({"": {"coverage-get": 30, "coverage-chk": 5, "update-chk": 20}}, 1, {})
     await planner.turn()
     assert (await Planning(frontier.engine, frontier.keys, "w1").counts()).open == len(lease.urls)
+    await planner.stop()
+
+
+async def test_each_worker_has_pages_of_a_class_that_lacks_fetches(frontier_of: Frontiers, uri: str) -> None:
+    """Pages that wait at hosts of one worker are none for another, which would fetch from other classes."""
+    traffic = Traffic({"coverage-get": 1, "update-chk": 1})
+    frontier = frontier_of("crawl", "w1", shards=2, traffic=traffic)
+    record = Crawl(frontier.engine, frontier.keys, "w1")
+    await record.configure(0, "breadth-first", traffic="{}")
+    await record.workers.share_out({0: "w1", 1: "w2"})
+    names = (f"http://h{n}.test" for n in itertools.count())
+    hosts = [next(name for name in names if frontier.keys.shard(name) == shard) for shard in (0, 1)]
+    engine = create_engine(uri)
+    for days, host in enumerate(hosts, 8):
+        stored(uri, 30, age=timedelta(hours=2), host=host)
+        with engine.begin() as connection:
+            due = datetime.now(UTC) + timedelta(days=days)
+            connection.execute(pages.update().where(pages.c.host == host).values(next_due=due))
+    engine.dispose()
+    planner = planner_of(frontier, uri, Bounds(shortest=1 / 24))
+    planning = Planning(frontier.engine, frontier.keys, "w1")
+    await frontier.add([Candidate(hosts[0], "/new", None)])  # or the crawl would be idle
+
+    async def queued_after(**fetched: int) -> list[int]:
+        """Returns how many pages are queued for each worker after a turn."""
+        traffic.update({"": {name.replace("_", "-"): n for name, n in fetched.items()}}, 2, {})
+        await planner.turn()
+        return [classes["update-chk"] for classes in (await planning.counts()).classes]
+
+    assert await queued_after() == [0, 0]
+    assert await queued_after(coverage_get=20) == [20, 20]
+    [lease] = await frontier.lease(1, 20, [1])
+    await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    assert await queued_after(coverage_get=20, update_chk=20) == [20, 20]
     await planner.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -122,11 +123,11 @@ def of_site(order: Iterable[Fetch], site: str = "") -> Counter[str]:
 
 
 async def crawl(fetchers: list[Fetcher], fetches: int, killed_after: int = 0) -> list[Fetch]:
-    """Lets workers fetch in turns; returns the fetches. One worker dies after some fetches."""
+    """Lets workers fetch in turns; returns the fetches. One worker dies after some fetches, while it holds hosts."""
     order: list[Fetch] = []
     beats = 0
     while len(order) < fetches:
-        if killed_after and len(order) >= killed_after:
+        if killed_after and len(order) >= killed_after and fetchers[-1].hosts:
             killed_after, dead = 0, fetchers.pop()
             fetchers[0].shards = [*fetchers[0].shards, *dead.shards]
             taken, _ = await fetchers[0].frontier.reap()
@@ -179,6 +180,32 @@ async def test_each_class_has_its_share_over_three_workers_and_a_kill(
         missed = deviations(of_site(order, site), shares)
         print(site or "other hosts", of_site(order, site).total(), missed)
         assert max(missed.values()) < 2
+
+
+@pytest.mark.slow
+async def test_each_class_has_its_share_if_only_some_workers_have_its_urls(frontier_of: Frontiers) -> None:
+    """Two classes are at one of three workers, and two more at two of them. One worker is killed."""
+    classes_of_worker = (CLASSES, ("coverage-get", "update-chk"), ("coverage-get", "freshness-get"))
+    workers = [
+        frontier_of("crawl", f"w{n}", shards=6, traffic=Traffic(SHARES), lease_seconds=seconds)
+        for n, seconds in enumerate((600.0, 600.0, 0.001))
+    ]
+    await split(workers[0])
+    of_worker = Counter[int]()
+    for host in (f"http://h{n}.test" for n in itertools.count()):
+        number = workers[0].keys.shard(host) // 2
+        if of_worker.total() == 24:
+            break
+        if of_worker[number] < 8:
+            classes = classes_of_worker[number]
+            fetch_class = classes[of_worker[number] % len(classes)]
+            await workers[0].add(candidates(host, [fetch_class], 3_000))
+            of_worker[number] += 1
+    fetchers = [Fetcher(worker, [2 * n, 2 * n + 1]) for n, worker in enumerate(workers)]
+    order = await crawl(fetchers, 10_000, killed_after=5_000)
+    missed = deviations(of_site(order), SHARES)
+    print(of_site(order).total(), missed)
+    assert max(missed.values()) < 2
 
 
 async def test_what_a_class_does_not_use_goes_to_the_others_by_their_shares(frontier_of: Frontiers) -> None:

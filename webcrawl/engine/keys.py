@@ -79,7 +79,7 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       scheduled                    ZSET  - host LF entry -> date at which it is queued
       planned                      ZSET  URL -> date; pages that are queued or leased to be fetched again
       planning                     HASH  host -> how many of its URLs are in `planned`; with TRAFFIC also host and
-                                         class, separated by a space -> the same
+                                         class, separated by a space -> the same, and space and class -> of all hosts
       visited                      ZSET  URL that was in `planned` -> when it was settled; for ten minutes. Checkpoints
                                          have none of the three
       parked                       HASH  host -> "blocked" or "budget": it is not leased

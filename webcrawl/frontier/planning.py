@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from webcrawl.engine.scripts import script_call
 from webcrawl.frontier.entry import Candidate
 from webcrawl.frontier.operations import batches, milliseconds
 from webcrawl.policies.crawl_threshold import Threshold
-from webcrawl.policies.traffic import Traffic
+from webcrawl.policies.traffic import CLASSES, Traffic
 
 QUEUED, KNOWN, DROPPED = 0, -1, -2
 """Outcomes of a planned page: it is queued, it was queued before or fetched meanwhile, an operator has dropped it."""
@@ -43,11 +43,15 @@ class RecrawlState(NamedTuple):
 
 
 class PlannedCounts(NamedTuple):
-    """The pages that are queued or leased to be fetched again; `late` is the delay of the latest in seconds."""
+    """The pages that are queued or leased to be fetched again; `late` is the delay of the latest in seconds.
+
+    `classes`: how many there are of each class in each shard, in order (TRAFFIC).
+    """
 
     open: int
     due: int
     late: float
+    classes: Sequence[Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,4 +140,5 @@ class Planning:
             sum(reply.open for reply in replies),
             sum(reply.due for reply in replies),
             max((reply.oldest for reply in replies), default=0) / 1000,
+            [dict(zip(CLASSES, reply.classes, strict=True)) for reply in replies],
         )

@@ -50,7 +50,15 @@ def class_of_link(source_class: str | None) -> str:
 
 
 _RECENT = 2_000.0
-"""A fetch counts e times less after so many later fetches of the crawl."""
+"""A class makes up for what it did not use of its share of so many fetches of the crawl. The rest is for the others."""
+
+_HEARD_TIMES = 2.0
+"""If that is more: of so many times the fetches that a worker hears of at once, for each worker.
+
+If one worker alone has URLs of a class, it makes up for its part of what is missing, so this has to be large enough."""
+
+_HEARD_KEPT = 0.9
+"""How much of the most fetches that were heard of at once counts the next time."""
 
 _LAST = 1e9
 """What a fetch of a class without a share counts, so that the class comes after all others."""
@@ -61,7 +69,7 @@ class ClassCounts(NamedTuple):
 
     fetched     by the crawl so far
     wanted      that its share gave it, since this worker counts fetches
-    missing     of the recent fetches, which it should have had by its share; below 0 if it had more
+    missing     that it did not have by its share and makes up for; below 0 if it had more
     """
 
     fetched: int
@@ -72,9 +80,11 @@ class ClassCounts(NamedTuple):
 class ClassShares:
     """Lets each class have its share of the fetches of a crawl, as one worker sees it.
 
-    The class that had the fewest recent fetches by its share comes first (stride scheduling, Waldspurger and Weihl
-    1995). The recent fetches are those of all workers, and the URLs that this worker has leased. What a class does not
-    use goes to the others by their shares, and is not made up for later than after _RECENT fetches.
+    The class that had the fewest fetches by its share comes first (stride scheduling, Waldspurger and Weihl 1995). They
+    are those of all workers, and the URLs that this worker has leased. What a class does not use goes to the others by
+    their shares. The class makes up for it up to a limit (as in deficit round robin, Shreedhar and Varghese 1995): it
+    counts as having had what is beyond. Nothing else is forgotten. Otherwise a class that few workers have would miss
+    its share for good, because these do more for it only while something is missing.
 
     `weights`: class -> its part, of any sum; other classes have none.
     """
@@ -94,8 +104,10 @@ class ClassShares:
         """The share of each of their classes in the fetches of known pages."""
         self.all_fetches = 0
         """The fetches that this worker has heard of."""
-        self._recent = dict.fromkeys(CLASSES, 0.0)
-        """Recent fetches of the crawl, for each of its workers."""
+        self._had = dict.fromkeys(CLASSES, 0.0)
+        """What the classes had of the crawl: fetches, and what they did not use too long ago."""
+        self._heard = 0.0
+        """The most fetches that this worker has heard of at once; fewer with each time."""
         self._started = Counter[str]()
         """Fetches of this worker since the last `update`."""
         self._leased = Counter[str]()
@@ -118,20 +130,27 @@ class ClassShares:
         self._totals, self._workers = dict(totals), workers
         fetched = {name: max(0, totals.get(name, 0) - before.get(name, 0)) for name in CLASSES}
         self.all_fetches += sum(fetched.values())
-        kept = math.exp(-sum(fetched.values()) / _RECENT)
-        self._recent = {name: self._recent[name] * kept + fetched[name] / workers for name in CLASSES}
+        self._heard = max(self._heard * _HEARD_KEPT, sum(fetched.values()))
+        self._had = {name: had + fetched[name] for name, had in self._had.items()}
+        least = self._whole - max(_RECENT, _HEARD_TIMES * self._heard * workers)
+        self._had = {name: max(had, least / self.strides[name]) for name, had in self._had.items()}
         self._started.clear()
         self._leased = Counter(leased)
 
     def counts(self, name: str) -> ClassCounts:
         """Returns the fetches of a class by the crawl, and those that it should have had."""
-        of_recent = sum(self._recent.values()) / self.strides[name] - self._recent[name]
+        missing = self._whole / self.strides[name] - self._had[name]
         fetched = (self._totals or {}).get(name, 0)
-        return ClassCounts(fetched, self.all_fetches / self.strides[name], of_recent * self._workers)
+        return ClassCounts(fetched, self.all_fetches / self.strides[name], missing)
 
     def passed(self, name: str) -> float:
-        """Returns the number of recent fetches of a class by its share: the lowest has the next fetch."""
-        return (self._recent[name] + self._started[name] + 1) * self.strides[name]
+        """Returns what a class had, for each worker, by its share: the lowest has the next fetch."""
+        return (self._had[name] / self._workers + self._started[name] + 1) * self.strides[name]
+
+    @property
+    def _whole(self) -> float:
+        """What all classes with a share had."""
+        return sum(had for name, had in self._had.items() if self.strides[name] < _LAST)
 
     def passed_with_leased(self, name: str) -> float:
         """Returns the same with the URLs that are leased: the lowest has the next lease."""
@@ -166,6 +185,11 @@ class Traffic:
     def of_site(self, site: str) -> ClassShares:
         """Returns the shares of a domain; those of the hosts without a table of their own for ""."""
         return self._shares[site]
+
+    @property
+    def all_fetches(self) -> int:
+        """The fetches of the crawl that this worker has heard of."""
+        return sum(shares.all_fetches for shares in self._shares.values())
 
     @property
     def wanted_checks(self) -> float:

@@ -21,7 +21,7 @@ from functools import reduce
 
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.errors import InvalidURL, StoreError
-from webcrawl.frontier import Candidate, Frontier
+from webcrawl.frontier import Candidate, Crawl, Frontier
 from webcrawl.frontier.entry import DEFAULT_LEVEL
 from webcrawl.frontier.figures import REVISITS
 from webcrawl.frontier.planning import DROPPED, KNOWN, QUEUED, Planning, RecrawlState
@@ -53,13 +53,13 @@ _SHORTEST_LOOK = timedelta(seconds=10)
 """A page that is queued already is looked at again after its interval between two visits, at least this."""
 _LOOKED_AT = 5_000
 """So many due pages are looked at for those of a class that the backlog of others keeps out, each time."""
+_LOOKED_AT_EACH = 4
+"""So many pages are looked at for each that a worker has room for: they may be of hosts of other workers."""
 _EARLY = timedelta(days=100)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _MOST_EARLY = 100
-_STILL_OPEN = 0.98
-"""Of the pages that a planner has queued, some are dropped or fail: so many count after a turn."""
 _TURNS_AHEAD = 2
-"""The pages that a class needs by its share in so many turns are queued."""
+"""The pages that a class needs by its share in so many turns are queued, as far as one worker may fetch them."""
 _MOST_CORRECTED = 20_000
 _MINUTE = 60.0
 _LEAST_BUSY = 0.1
@@ -92,6 +92,7 @@ class RecrawlPlanner:
     ) -> None:
         self._frontier = frontier
         self._planning = Planning(frontier.engine, frontier.keys, frontier.worker)
+        self._workers = Crawl(frontier.engine, frontier.keys, frontier.worker).workers
         self._due_pages, self._dates = due_pages, dates
         self._counters, self._retry_now = counters, retry_now
         self._adopted: str | None = ""
@@ -114,10 +115,10 @@ class RecrawlPlanner:
         """Whether more pages were due at the last turn than there was room for."""
         self._passed: dict[str, datetime | None] = {}
         """Class -> the date up to which due pages were looked at for it, in a backlog; None at its beginning."""
-        self._open: dict[str, float] = dict.fromkeys(CHECKS, 0.0)
-        """Class -> about how many of its pages are queued and not fetched."""
         self._counted: dict[str, ClassCounts] = {}
         """Class -> what was counted at the last turn (TRAFFIC)."""
+        self._fetched: int | None = None
+        """The fetches of all classes at the last turn (TRAFFIC)."""
         self._newest: datetime | None = None
         """The date up to which pages were due at the last turn."""
         self._wanted_checks = 0.0
@@ -265,28 +266,72 @@ class RecrawlPlanner:
                 self._is_behind = False
                 break
         if not self._is_behind and self._frontier.traffic:
-            await self._claim_missing(self._frontier.traffic, room)
+            await self._claim_missing(self._frontier.traffic, room, counts.classes)
         if not has_due and not (await self._frontier.counts()).open:
             minute.idle += 1
             await self._claim(datetime.now(UTC) + _EARLY, _MOST_EARLY, early=self._is_due_early)
 
-    async def _claim_missing(self, traffic: Traffic, room: int) -> None:
+    async def _claim_missing(self, traffic: Traffic, room: int, classes: Sequence[Mapping[str, int]]) -> None:
         """Queues pages of the classes that lack fetches by their shares, or will soon, before they are due.
 
-        The first by their dates come first, and none sooner than the shortest time after its last visit.
+        The first by their dates come first, and none sooner than the shortest time after its last visit. `classes`:
+        how many pages of each are queued in each shard.
+
+        Each worker gets enough to have the whole share of a class by itself, as far as it can fetch. The queue of one
+        worker would otherwise have the pages for which another has connections.
         """
+        owners = await self._workers.shares()
+        workers = len({*owners.values()}) or 1
+        fetched, self._fetched = traffic.all_fetches - (self._fetched or 0), traffic.all_fetches
         for name in CHECKS:
             counted = traffic.counts(name)
             before, self._counted[name] = self._counted.get(name, counted), counted
-            open_pages = max(0.0, self._open[name] - counted.fetched + before.fetched) * _STILL_OPEN
-            self._open[name] = open_pages
             wanted = max(0.0, counted.missing) + _TURNS_AHEAD * (counted.wanted - before.wanted)
-            left, passed = min(room, int(wanted - open_pages)), self._passed.get(name)
-            if left > 0:
-                end = await asyncio.to_thread(self._due_pages.end_of, _LOOKED_AT, passed, _LATEST)
-                early = self._may_be_early
-                claimed = await self._claim(end, left, after=passed, fetch_class=name, early=early)
-                self._passed[name] = end if len(claimed) < left and end < _LATEST else None
+            most = min(wanted, max(wanted, _TURNS_AHEAD * fetched) / workers)
+            rooms = dict.fromkeys((owners.get(shard, "") for shard in range(len(classes))), most)
+            for shard, queued in enumerate(classes):
+                rooms[owners.get(shard, "")] -= queued[name]
+            room -= await self._claim_for(rooms, owners, name, room)
+
+    async def _claim_for(
+        self, rooms: Mapping[str, float], owners: Mapping[int, str], name: str, most: int
+    ) -> int:
+        """Queues pages of a class before they are due, as many for each worker as it has room for.
+
+        `owners`: shard -> its worker. Returns how many were claimed.
+        """
+        left = {worker: int(room) for worker, room in rooms.items() if room >= 1}
+        most, passed = min(most, sum(left.values())), self._passed.get(name)
+        if most <= 0:
+            return 0
+        last, looked = passed, 0
+
+        def is_wanted(page: DuePage, now: datetime) -> bool:
+            nonlocal last, looked
+            last, looked = page.next_due, looked + 1
+            worker = owners.get(self._shard_of(page), "")
+            if left.get(worker, 0) <= 0 or not self._may_be_early(page, now):
+                return False
+            left[worker] -= 1
+            return True
+
+        end = await asyncio.to_thread(self._due_pages.end_of, _LOOKED_AT, passed, _LATEST)
+        at_once = min(_AT_ONCE, _LOOKED_AT_EACH * most)
+        claimed = await self._claim(end, at_once, after=passed, fetch_class=name, early=is_wanted)
+        if not any(left.values()):
+            self._passed[name] = None
+        elif looked == at_once:
+            self._passed[name] = last
+        else:
+            self._passed[name] = end if end < _LATEST else None
+        return len(claimed)
+
+    def _shard_of(self, page: DuePage) -> int:
+        """Returns the shard of a page's host; -1 if its URL cannot be queued."""
+        try:
+            return self._frontier.keys.shard(split(page.url)[0])
+        except InvalidURL:
+            return -1
 
     async def _move_classes(self, shares: Mapping[str, float], room: int, until: datetime) -> int:
         """Queues due pages of each class by its share of the room, wherever they are in the backlog; returns how many.
@@ -355,7 +400,6 @@ class RecrawlPlanner:
             for (page, _), outcome in zip(pages, outcomes, strict=True)
         )
         for (page, _), outcome in zip(pages, outcomes, strict=True):
-            self._open[page.fetch_class] += outcome == QUEUED
             if outcome == DROPPED:
                 dates.append((page, None))
             elif outcome == KNOWN:

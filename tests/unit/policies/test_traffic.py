@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.policies.traffic import CLASSES, ClassShares, Traffic
+from webcrawl.policies.traffic import (
+    CHECKS,
+    CLASSES,
+    COVERAGE_CHK,
+    COVERAGE_GET,
+    FRESHNESS_CHK,
+    FRESHNESS_GET,
+    UPDATE_CHK,
+    ClassShares,
+    Traffic,
+)
 
 weights = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 100), min_size=1).filter(
     lambda table: any(table.values())
@@ -46,6 +57,34 @@ def test_workers_have_the_shares_together(table: dict[str, int], number: int) ->
     first = table.get(CLASSES[0], 0) / whole
     if number == 1 or first <= (number - 1) / number - 0.05:
         assert abs(fetched[CLASSES[0]] / fetched.total() - first) < 0.03
+
+
+@pytest.mark.parametrize("heard", [30, 900])
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [CLASSES, *2 * [(COVERAGE_GET, *CHECKS)]],
+        [CLASSES, *9 * [(COVERAGE_GET, FRESHNESS_GET, COVERAGE_CHK, UPDATE_CHK)]],
+        [CLASSES[:3], (COVERAGE_GET, FRESHNESS_CHK, UPDATE_CHK), CLASSES[:2]],
+    ],
+    ids=["one worker of three", "one worker of ten", "each at some workers"],
+)
+def test_a_class_that_few_workers_have_has_its_share(classes: list[tuple[str, ...]], heard: int) -> None:
+    """However many fetches each worker hears of at once: it makes up for what the others cannot fetch."""
+    table = dict(zip(CLASSES, (40, 25, 5, 10, 20), strict=True))
+    workers = [ClassShares(table) for _ in classes]
+    totals, before = Counter[str](), Counter[str]()
+    turns = max(50, 12_000 // heard)
+    for turn in range(turns):
+        for worker, available in zip(workers, classes, strict=True):
+            totals += fetch(worker, heard // len(workers), available)
+        for worker in workers:
+            worker.update(totals, len(workers), ())
+        if turn == turns // 2:
+            before = totals.copy()
+    counted = totals - before
+    for name, share in table.items():
+        assert abs(100 * counted[name] / counted.total() - share) < 0.5
 
 
 def test_a_class_that_had_no_urls_makes_up_for_the_latest_fetches_only() -> None:

@@ -15,6 +15,8 @@ from webcrawl.documents.values import clean
 
 MAX_BYTES = 2**18
 """Longer scripts are data for programs, not descriptions of pages."""
+MAX_ALL_BYTES = 2**20
+"""The most characters of all scripts of a page that are read."""
 MAX_OBJECTS = 10
 MAX_VALUES = 5
 MAX_CHARS = 300
@@ -35,9 +37,11 @@ _NAMES = ("name", "headline", "url", "@id", "price", "lowPrice", "ratingValue", 
 _WRAPPING = re.compile(
     r"^\s*(?:<!--|//\s*<!\[CDATA\[|/\*\s*<!\[CDATA\[\s*\*/)|(?:-->|//\s*\]\]>|/\*\s*\]\]>\s*\*/)\s*$"
 )
-# A string, whose escapes may be those of JavaScript, or a comment.
-_STRING_OR_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*+"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+"|,(?=\s*[\]}])', re.DOTALL)
+# A string, whose escapes may be those of JavaScript, or a comment. What is not closed goes on to the end of the text:
+# otherwise each quote and each start of a comment in it would be looked at again up to the end.
+_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
+_STRING_OR_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_STRING_OR_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 _WRONG_ESCAPE = re.compile(r'\\(?:(?=[^"\\/bfnrtu])|u(?![0-9a-fA-F]{4}))|(\\.)', re.DOTALL)
 _BETWEEN = re.compile(r"[\s,;]*")
 _DECODER = json.JSONDecoder(strict=False)
@@ -46,7 +50,7 @@ _DECODER = json.JSONDecoder(strict=False)
 def linked_objects(scripts: Iterable[str]) -> list[LinkedObject]:
     """Returns the objects in `application/ld+json` scripts; scripts that are not JSON have none."""
     objects: list[LinkedObject] = []
-    all_written = [written for script in scripts for written in _objects(parsed_script(script))]
+    all_written = [written for value in parsed_scripts(scripts) for written in _objects(value)]
     names = {
         identifier: name
         for written in all_written
@@ -74,6 +78,15 @@ def first_text(objects: Iterable[LinkedObject], *names: str) -> str | None:
 def cleaned(text: str, limit: int = MAX_CHARS) -> str:
     """Collapses white space and replaces what databases refuse."""
     return clean(" ".join(text[: 4 * limit].split())[:limit].rstrip())
+
+
+def parsed_scripts(scripts: Iterable[str]) -> Iterator[Any]:
+    """Yields the value of each JSON-LD script, see `parsed_script`, until MAX_ALL_BYTES are read."""
+    left = MAX_ALL_BYTES
+    for script in scripts:
+        if len(script) <= MAX_BYTES and (left := left - len(script)) < 0:
+            return
+        yield parsed_script(script)
 
 
 def parsed_script(script: str) -> Any:

@@ -22,7 +22,7 @@ from webcrawl.documents.html.item_graph import (
     property_name,
     type_name,
 )
-from webcrawl.documents.html.linked_data import parsed_script
+from webcrawl.documents.html.linked_data import parsed_scripts
 from webcrawl.documents.values import clean
 
 MOST_ITEMS = 200
@@ -47,7 +47,7 @@ class StructuredData:
     def json_ld(self) -> list[dict[str, Any]]:
         """The objects of JSON-LD scripts: those at the top, in lists and in @graph. Scripts with errors have none."""
         scripts = self._document.html.css("script[type^='application/ld+json' i]")[:MOST_SCRIPTS]
-        parsed = (parsed_script(script.text()) for script in scripts)
+        parsed = parsed_scripts(script.text() for script in scripts)
         return _bounded(item for value in parsed for item in _objects(value))
 
     @cached_property

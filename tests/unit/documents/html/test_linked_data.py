@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from tests.cases import cases
 from webcrawl.documents.html.linked_data import (
+    MAX_ALL_BYTES,
     MAX_BYTES,
     MAX_CHARS,
     MAX_OBJECTS,
@@ -118,6 +119,24 @@ def test_invalid_json_ld_gives_no_objects(script: str) -> None:
     assert [
         linked_object for linked_object in linked_objects([script]) if linked_object != {"type": "A"}
     ] == []
+
+
+@cases("part", ['"' + '\\"' * 125_000, "/* " * 80_000, '"' + "\\" * 250_001, "//" * 125_000])
+def test_what_is_not_closed_is_read_once(part: str) -> None:
+    assert linked_objects(['{"@type": "A", ' + part]) == []
+
+
+def test_a_comment_that_is_not_closed_goes_on_to_the_end() -> None:
+    assert linked_objects(['{"@type": "A"} /* not closed']) == [{"type": "A"}]
+
+
+def test_the_scripts_of_a_page_are_read_up_to_a_limit() -> None:
+    script = "{" + " " * (MAX_BYTES - 1)
+    few, many = [script] * (MAX_ALL_BYTES // MAX_BYTES - 1), [script] * (MAX_ALL_BYTES // MAX_BYTES)
+    assert linked_objects([*few, '{"@type": "A"}']) == [{"type": "A"}]
+    assert linked_objects([*many, '{"@type": "A"}']) == []
+    too_long = [script + " "] * 10  # are not read
+    assert linked_objects([*too_long, '{"@type": "A"}']) == [{"type": "A"}]
 
 
 def test_objects_and_values_are_bounded() -> None:

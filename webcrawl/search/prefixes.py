@@ -15,8 +15,11 @@ MOST_PREFIXES = 5
 LEAST = 2
 """The characters of a prefix."""
 
-# a text in quotation marks, with a star or not, or words joined by signs, with a star
-_PART = re.compile(r"""\"(?P<phrase>(?:[^"\\]|\\.)*)\"(?P<star>\*?)|(?P<word>\w(?:[\w.'-]*\w)?)\*(?!\w)""")
+# a text in quotation marks, with a star or not, or words joined by signs, with a star; what ends a sentence may follow
+_PART = re.compile(
+    r"""\"(?P<phrase>(?:[^"\\]|\\.)*)\"(?:(?P<star>\*)(?:[?!,;.]+(?=\s|$))?)?"""
+    r"""|(?P<word>\w(?:[\w.'\u2019-]*\w)?)\*(?!\w)(?:[?!,;.]+(?=\s|$))?"""
+)
 _FIELD = re.compile(r"(\w+):$")
 
 

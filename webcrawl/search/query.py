@@ -32,7 +32,11 @@ _SIGNS = 'Put words with signs such as : ( ) [ ] + - * ^ ~ into quotation marks:
 # a text in quotation marks, or the word NOT
 _NOT = re.compile(r'("(?:[^"\\]|\\.)*")|(?<![^\s(])NOT\s+(?=\S)')
 # words without signs that tantivy's parser knows
-_PLAIN = re.compile(r"\s*\w[\w.'-]*(?:\s+\w[\w.'-]*)*\s*")
+_PLAIN = re.compile(r"\s*\w[\w.'\u2019-]*(?:\s+\w[\w.'\u2019-]*)*\s*")
+# what stays as it is: texts in quotation marks of both kinds, and values; then an apostrophe, or other white space
+_OTHERWISE = re.compile(
+    rf"""("(?:[^"\\]|\\.)*+"?|(?<!\w)'[^'"]*'(?!\w)|\b(?:{"|".join(NAMES)}):\S*)|(')|[^\S ]"""
+)
 _OPERATOR = re.compile(r"\b(?:AND|OR|NOT|IN|TO)\b")
 _MOST_PAIRS = 10
 _FIELD = re.compile(r"Field does not exist: '(.*)'")
@@ -54,13 +58,27 @@ class Filters:
 ANYTHING = Filters()
 
 
+def readable(words: str) -> str:
+    """Returns a query as the parser reads it: an apostrophe in a word begins no quotation, white space is a blank.
+
+    Words and the length of the query stay the same.
+    """
+    return _OTHERWISE.sub(lambda match: match[1] or ("\u2019" if match[2] else " "), words)
+
+
 def query_of(
-    index: Any, words: str, filters: Filters, languages: Sequence[str], *, any_word: bool = False
+    index: Any,
+    words: str,
+    filters: Filters,
+    languages: Sequence[str],
+    *,
+    typed: str | None = None,
+    any_word: bool = False,
 ) -> Any:
     """Returns a tantivy Query for pages that have all words, or any of them; raises ConfigurationError.
 
     `words`: a `searchable` query. `languages`: the languages in the index. Each page is searched for the stems of the
-    words in its language.
+    words in its language. `typed`: the query as errors show it.
     """
     library = tantivy()
     occur, query = library.Occur, library.Query
@@ -69,7 +87,10 @@ def query_of(
         alike[stemmer(language)].append(language)
     parsed: dict[str, tuple[Any, list[str]]] = {}
     for group in alike.values():
-        parsed_query = _parsed(index, words, group[0], any_word=any_word)
+        try:
+            parsed_query = _parsed(index, words, group[0], any_word=any_word)
+        except ValueError as error:
+            raise ConfigurationError(explained(typed or words, str(error))) from error
         parsed.setdefault(repr(parsed_query), (parsed_query, []))[1].extend(group)
     parts = [parsed_query for parsed_query, _ in parsed.values()]
     if len(parts) > 1:
@@ -130,17 +151,12 @@ def _any_of(field: str, values: Sequence[str]) -> Any:
 
 
 def _parsed(index: Any, words: str, language: str, *, any_word: bool) -> Any:
-    """Parses words of a language; raises ConfigurationError."""
+    """Parses words of a language; raises ValueError."""
     use_words_of(index, language, words)
     # tantivy finds no page for "a AND NOT b", and the right pages for "a AND -b"
     written = _NOT.sub(lambda match: match[1] or "-", words)
-    try:
-        query = index.parse_query(
-            written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word
-        )
-        return _in_order(index, query, written, language) if _PLAIN.fullmatch(written) else query
-    except ValueError as error:
-        raise ConfigurationError(explained(words, str(error))) from error
+    query = index.parse_query(written, list(TEXTS), field_boosts=BOOSTS, conjunction_by_default=not any_word)
+    return _in_order(index, query, written, language) if _PLAIN.fullmatch(written) else query
 
 
 def _in_order(index: Any, query: Any, words: str, language: str) -> Any:
@@ -167,7 +183,9 @@ def explained(words: str, error: str) -> str:
         return "a field cannot be searched for any value (`field:*`): name one"
     if "Only excluding" in error:
         return "the query only says what pages must not have: add a word that they must have"
-    return f"{brief(words)!r} is not a query: {brief(error)}. {_SIGNS}"
+    # the text of a syntax error is the query as it was rewritten
+    why = "" if error.startswith("Syntax Error") else f": {brief(error)}"
+    return f"{brief(words)!r} is not a query{why}. {_SIGNS}"
 
 
 def asked_filters(

@@ -13,7 +13,7 @@ from webcrawl.errors import ConfigurationError, StoreError
 from webcrawl.search.entry import IndexedPage, key_of, unpacked
 from webcrawl.search.folder import damages, open_to_read
 from webcrawl.search.prefixes import expanded, has_prefix
-from webcrawl.search.query import ANYTHING, Filters, check, conditions, explained, query_of
+from webcrawl.search.query import ANYTHING, Filters, check, conditions, explained, query_of, readable
 from webcrawl.search.schema import FACETS, PAGE, schema, tantivy
 from webcrawl.search.similar import similar_to
 from webcrawl.search.snippets import Snippets
@@ -142,8 +142,11 @@ class Search:
 
     def _query(self, asked: str, filters: Filters, *, any_word: bool = False) -> Any:
         """Returns the tantivy Query for a `searchable` query and the filters."""
-        written = expanded(self.searcher, asked) if has_prefix(asked) else asked
-        query = query_of(self.index, written, filters, self.languages, any_word=any_word)
+        written = readable(asked)
+        written = expanded(self.searcher, written) if has_prefix(written) else written
+        query = query_of(
+            self.index, written, filters, self.languages, typed=as_typed(asked), any_word=any_word
+        )
         return self._within([(tantivy().Occur.Must, query)], filters) if filters.crawl else query
 
     def _within(self, parts: list[tuple[Any, Any]], filters: Filters) -> Any:

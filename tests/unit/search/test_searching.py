@@ -48,6 +48,8 @@ PAGES = (
     ),
     page("/near", "A kite flies on", duplicate_of=f"{SITE}/first", duplicate_kind="near"),
     page("/apart", "Another kite"),
+    page("/said", "O'Reilly don\u2019t sell pelicans", language=None),
+    page("/cities", "札幌 函館", language="ja"),
 )
 
 
@@ -203,7 +205,31 @@ def test_snippets_mark_the_words(pages: Pages, tmp_path: Path) -> None:
     assert (hit.snippet, hit.marks) == ("some text of it", [])
 
 
+@cases(
+    ("words", "path"),
+    [
+        *((words, "/said") for words in ("don't", "don\u2019t", "O'Reilly sell", "o'reil*", "'tis OR don't")),
+        *(
+            (words, "/said")
+            for words in ("pelicans'", "'sell pelicans'", "pelican*?", '"sell pel"*?', "pelican*, sell")
+        ),
+        ("札幌\u3000函館", "/cities"),
+        *((f"sell{space}pelicans", "/said") for space in ("\u00a0", "\u2003", "\u0085", "\f")),
+        ("pelicans AND\u3000NOT\u3000heron", "/said"),
+    ],
+)
+def test_apostrophes_and_all_white_space_are_no_signs(pages: Pages, words: str, path: str) -> None:
+    assert pages.urls(words) == [path]
+
+
+def test_an_error_shows_the_query_as_it_was_typed(search: Search) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        search.find("C++ pelican*(don't")
+    assert str(error.value).startswith('"C++ pelican*(don\'t" is not a query. Put')
+
+
 WRONG = {
+    "crawl:bob's": "is not a query",
     "a AND": "is not a query",
     '"a': "is not a query",
     "author:b": "'author' before a colon is not a field; the fields are text, title, anchors",
@@ -227,6 +253,7 @@ def test_wrong_queries_are_one_sentence(search: Search, words: str) -> None:
 
 
 PARTS = [
+    *"\u2019\u3000\xa0?",
     *"ab 東é:()[]{}+-*^~\"'\\/<>=!?&|.,#@$%0\x00\x1b\n\u202e",
     " AND ",
     " OR ",

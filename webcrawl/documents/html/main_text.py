@@ -53,9 +53,7 @@ _OPEN = "audio,button,object,video"
 _IS_OPEN = tag_ids("audio button object video")
 _PRODUCT = re.compile(r"(?:^|[\s_-])product(?:$|[\s_-])", re.IGNORECASE)
 # A number is read once, from its start.
-_PRICE = re.compile(
-    r"[€$£¥₹]\s?\d|(?<![\d.,])[.,]*+\d[\d.,]*+\s?(?:[€£¥₹]|(?:EUR|USD|GBP|CHF|zł|kr)\b)"
-)
+_PRICE = re.compile(r"[€$£¥₹]\s?\d|(?<![\d.,])[.,]*+\d[\d.,]*+\s?(?:[€£¥₹]|(?:EUR|USD|GBP|CHF|zł|kr)\b)")
 _MAX_NAMES, _MOST_PRODUCTS = 500, 8
 # Chinese and Japanese do not separate words: two characters are about one word.
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")

@@ -50,18 +50,21 @@ def read(document: Document) -> Facts:
 
 
 def _read_ooxml(office: Zipped, base: str) -> Facts:
-    metadata = first_texts(office.xml("docProps/core.xml")) if "docProps/core.xml" in office else {}
-    counted = first_texts(office.xml("docProps/app.xml")) if "docProps/app.xml" in office else {}
-    relations = {name: office.xml(name) for name in office.names if name.endswith(".rels")}
-    name = _main_part(office, relations.get("_rels/.rels"))
-    main = office.xml(name) if name else None
+    start = office.part("_rels/.rels")
+    name = _main_part(office, start)
+    main = office.part(name) if name else None
     kind = local(main) if main is not None else ""
-    addresses = _relations(relations.values())
     if main is not None and kind == "document":
-        text = _text([main])
-        addresses += _fields(main)
+        text, fields = _text([main]), _fields(main)
     else:
-        text = _text(_parts(office))
+        text, fields = _text(_parts(office)), []
+    if main is None and not text and office.damage is not None:
+        raise office.damage
+    metadata = _metadata(office.part("docProps/core.xml"))
+    counted = _metadata(office.part("docProps/app.xml"))
+    others = (part for part in office.names if part.endswith(".rels") and part != "_rels/.rels")
+    relations = (part for part in (start, *map(office.part, others)) if part is not None)
+    addresses = _relations(relations) + fields
     return Facts(
         title=metadata.get("title"),
         description=metadata.get("description") or metadata.get("subject"),
@@ -77,8 +80,13 @@ def _read_ooxml(office: Zipped, base: str) -> Facts:
             "sheets": [sheet.get("name") for sheet in main.iter("{*}sheet")]
             if main is not None and kind == "workbook"
             else None,
+            **office.marks(),
         },
     )
+
+
+def _metadata(root: etree._Element | None) -> dict[str, str]:
+    return first_texts(root) if root is not None else {}
 
 
 def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
@@ -92,13 +100,11 @@ def _main_part(office: Zipped, relations: etree._Element | None) -> str | None:
 
 
 def _parts(office: Zipped) -> Iterator[etree._Element]:
-    """Yields the elements with the text of slides or sheets. Without a table of strings, cells have the text."""
-    if texts := _numbered(office, _TEXTS):
-        yield from map(office.xml, texts)
-        return
+    """Yields the elements with the text of slides or sheets: of the table of strings, and of cells with text."""
+    yield from (root for root in map(office.part, _numbered(office, _TEXTS)) if root is not None)
     for name in _numbered(office, _SHEETS):
-        if b"inlineStr" in (data := office.read(name)):
-            yield from parse(data).iter("{*}is")
+        root = office.part(name, having=b"inlineStr")
+        yield from root.iter("{*}is") if root is not None else ()
 
 
 def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
@@ -107,9 +113,9 @@ def _numbered(office: Zipped, pattern: re.Pattern[str]) -> list[str]:
 
 
 def _read_odf(office: Zipped, base: str) -> Facts:
-    meta = office.xml("meta.xml") if "meta.xml" in office else None
-    metadata = first_texts(meta) if meta is not None else {}
     content = office.xml("content.xml")
+    meta = office.part("meta.xml")
+    metadata = _metadata(meta)
     counts = {
         etree.QName(name).localname.removesuffix("-count") + "s": _number(value)
         for element in (meta.iter() if meta is not None else ())
@@ -126,7 +132,7 @@ def _read_odf(office: Zipped, base: str) -> Facts:
         modified=w3c_time(metadata.get("date", "")),
         text=_text([content]),
         links=[Link(url) for url in absolute(addresses, base)],
-        details={"application": metadata.get("generator"), **counts},
+        details={"application": metadata.get("generator"), **counts, **office.marks()},
     )
 
 
@@ -249,9 +255,13 @@ _AT_ONCE = 65_536
 
 
 class Zipped:
-    """The members of a zip file. All methods raise UnreadableDocument if it is broken or too large."""
+    """The members of a zip file. `read` and `xml` raise UnreadableDocument if it is broken or too large.
+
+    damage   the first error of a `part`, or None
+    """
 
     def __init__(self, document: Document) -> None:
+        self.damage: UnreadableDocument | None = None
         try:
             self._zip = zipfile.ZipFile(document.open())
             self.names = self._zip.namelist()
@@ -271,6 +281,23 @@ class Zipped:
     def xml(self, name: str) -> etree._Element:
         """Returns the root element of a member; see `parse`."""
         return parse(self.read(name))
+
+    def part(self, name: str, *, having: bytes = b"") -> etree._Element | None:
+        """Returns the root element of a member; None if it is missing or lacks `having`, or if it cannot be read."""
+        if name not in self:
+            return None
+        try:
+            data = self.read(name)
+            return parse(data) if having in data else None
+        except UnreadableDocument as error:
+            self.damage = self.damage or error
+            return None
+
+    def marks(self) -> dict[str, bool]:
+        """Returns the details of a document of which a part was not read: `cut` if it is too large, or `broken`."""
+        if self.damage is None:
+            return {}
+        return {"cut": True} if self._left < 0 else {"broken": True}
 
     def _pieces(self, name: str) -> Iterator[bytes]:
         try:

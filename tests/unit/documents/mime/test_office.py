@@ -12,6 +12,7 @@ import pytest
 from tests.cases import cases
 from tests.documents import docx, entity_bomb, odt, ole, ooxml, zip_bomb, zipped
 from webcrawl.documents.mime.facts import Facts, Link
+from webcrawl.documents.mime.office import MAX_BYTES
 from webcrawl.errors import UnreadableDocument
 
 Read = Callable[..., Facts]
@@ -117,6 +118,53 @@ def test_inline_strings_are_read_without_a_shared_table(read: Read) -> None:
     assert read(READER, ooxml(**parts), TYPE).text == "one two"
 
 
+def test_inline_strings_are_read_beside_a_shared_table(read: Read) -> None:
+    cell = '<c t="inlineStr"><is><t>inline</t></is></c><c t="s"><v>0</v></c>'
+    parts = {
+        "xl__workbook": "<workbook/>",
+        "xl__sharedStrings": "<sst/>",
+        "xl__worksheets__sheet1": f"<worksheet><row>{cell}</row></worksheet>",
+    }
+    assert read(READER, ooxml(**parts), TYPE).text == "inline"
+    parts["xl__sharedStrings"] = "<sst><si><t>shared</t></si></sst>"
+    assert read(READER, ooxml(**parts), TYPE).text == "shared inline"
+
+
+TYPES: dict[str, str | bytes] = {"[Content_Types].xml": "<Types/>"}
+SLIDES = {f"ppt__slides__slide{number}": f"<s><p><t>slide {number}</t></p></s>" for number in (1, 3)}
+
+
+@cases(
+    ("body", "text"),
+    [
+        (lambda: ooxml(word__document=word("<w:t>x</w:t>"), docProps__core=""), "x"),
+        (lambda: ooxml(word__document=word("<w:t>x</w:t>"), docProps__app="<a>&nbsp;</b>"), "x"),
+        (lambda: ooxml(word__document=word("<w:t>x</w:t>"), docProps__app=entity_bomb("a").decode()), "x"),
+        (lambda: zipped(TYPES | {"word/document.xml": word("<w:t>x</w:t>"), "word/_rels/x.rels": ""}), "x"),
+        (lambda: ooxml(ppt__slides__slide2="<s>two&bad;<", **SLIDES), "slide 1 slide 3"),
+        (lambda: ooxml(ppt__presentation="<", **SLIDES), "slide 1 slide 3"),
+        (lambda: zipped({"content.xml": "<o><p>x</p></o>", "meta.xml": ""}), "x"),
+    ],
+    ids=["no core", "wrong app", "entities", "relations", "slide", "main part", "meta"],
+)
+def test_what_a_broken_part_leaves_is_kept_and_marked(
+    body: Callable[[], bytes], text: str, read: Read
+) -> None:
+    facts = read(READER, body(), TYPE)
+    assert facts.text == text
+    assert facts.details["broken"] is True
+
+
+def test_a_sheet_that_is_too_large_leaves_the_strings(read: Read) -> None:
+    parts = TYPES | {
+        "xl/workbook.xml": "<workbook/>",
+        "xl/sharedStrings.xml": "<sst><si><t>shared</t></si></sst>",
+        "xl/worksheets/sheet1.xml": " " * (MAX_BYTES + 1),
+    }
+    facts = read(READER, zipped(parts), TYPE)
+    assert facts.text == "shared" and facts.details["cut"] is True and "broken" not in facts.details
+
+
 def test_open_document_text_excludes_deletions_and_keeps_spaces(read: Read) -> None:
     deleted = "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
     body = odt(f"{deleted}one<text:line-break/>two<text:tab/>three<text:s/>four<text:a>no address</text:a>")
@@ -156,9 +204,22 @@ def locked() -> bytes:
         (lambda: zip_bomb("word/document.xml", 70), "larger than 67,108,864 bytes when unpacked"),
         (lambda: ooxml(word__document=entity_bomb("a").decode()), "is broken"),
         (lambda: ooxml(word__document="<a>" * 100_000), "is broken"),
+        (lambda: ooxml(ppt__presentation="<", ppt__slides__slide1="<"), "is broken"),
         (lambda: zipped({f"{number}": b"" for number in range(10_001)}), "has 10,001 members"),
     ],
-    ids=["empty", "cut", "text", "other zip", "cut ole", "locked", "bomb", "entities", "depth", "members"],
+    ids=[
+        "empty",
+        "cut",
+        "text",
+        "other zip",
+        "cut ole",
+        "locked",
+        "bomb",
+        "entities",
+        "depth",
+        "no part",
+        "members",
+    ],
 )
 def test_broken_document_or_bomb_is_refused(body: Callable[[], bytes], error: str, read: Read) -> None:
     with pytest.raises(UnreadableDocument, match=error):

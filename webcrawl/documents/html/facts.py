@@ -32,6 +32,8 @@ MAX_OPEN_GRAPH = 30
 MAX_HEADINGS = 50
 MAX_HEADING = 200
 _MAX_TYPES = 20
+_MOST_TITLES, _DEEPEST_TITLE = 100, 1_000
+"""The titles of a body that are looked at, and their ancestors: thousands of both may be nested in a drawing."""
 
 _LANGUAGE = re.compile(r"\s*([a-zA-Z]{2,3})(?=[-_,;\s]|$)")
 _RESTRICTIONS = frozenset({"noindex", "nofollow", "noarchive", "none"})
@@ -254,7 +256,7 @@ def _title(tree: LexborHTMLParser) -> str | None:
     head = tree.head
     for node in head.css("title") if head is not None else []:
         return _collapsed(node.text(), MAX_TITLE)
-    for node in tree.css("title"):  # misplaced in the body, where drawings have titles too
+    for node in tree.css("title")[:_MOST_TITLES]:  # misplaced in the body, where drawings have titles too
         if not _is_inside_svg(node):
             return _collapsed(node.text(), MAX_TITLE)
     return None
@@ -262,7 +264,9 @@ def _title(tree: LexborHTMLParser) -> str | None:
 
 def _is_inside_svg(node: LexborNode) -> bool:
     parent = node.parent
-    while parent is not None and parent.tag != "svg":
+    for _ in range(_DEEPEST_TITLE):
+        if parent is None or parent.tag == "svg":
+            break
         parent = parent.parent
     return parent is not None
 

@@ -76,6 +76,7 @@ class ItemGraph:
                 self._properties[self._owners[number]].append(number)
         self._positions = {number: position for position, number in enumerate(self._nodes)}
         self._ids: dict[str, LexborNode] | None = None
+        self._inside: defaultdict[int, list[int]] | None = None
         self._references = {
             number: self._referred_by(names)
             for number, (_, attributes) in self._nodes.items()
@@ -147,11 +148,29 @@ class ItemGraph:
             node = self._by_id().get(name)
             if node is None or self._referred <= 0:
                 continue
-            inside = [inner.mem_id for inner in node.css(f"[{self._syntax.prop}]")]
+            inside = self._properties_inside().get(node.mem_id, [])
             self._referred -= len(inside)
             outside = self._owners[node.mem_id] if node.mem_id in self._owners else self._owner(node)
-            referred.update(each for each in inside if each in self._owners and self._owners[each] == outside)
+            referred.update(each for each in inside if self._owners[each] == outside)
         return referred
+
+    def _properties_inside(self) -> defaultdict[int, list[int]]:
+        """Returns the properties in each element with an ID, itself included, by the number of the element.
+
+        Looks from the properties outwards, once: thousands of items may name elements with all of a page in them.
+        """
+        if self._inside is None:
+            self._inside = defaultdict(list)
+            named, steps = {node.mem_id for node in self._by_id().values()}, _MOST_STEPS
+            for number, (node, attributes) in self._nodes.items():
+                if self._syntax.prop not in attributes:
+                    continue
+                around: LexborNode | None = node
+                while around is not None and (steps := steps - 1) > 0:
+                    if around.mem_id in named:
+                        self._inside[around.mem_id].append(number)
+                    around = around.parent
+        return self._inside
 
     def _by_id(self) -> dict[str, LexborNode]:
         if self._ids is None:

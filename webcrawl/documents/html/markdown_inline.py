@@ -26,6 +26,8 @@ SCRIPTS = {
     SUBSCRIPT: str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎"),
 }
 _MAX_ALT = 1_000
+_LONGEST_JOINED = 2_000
+"""Characters of a code span to which no other is joined: to join thousands takes time by the square of their number."""
 _MAX_ADDRESS = 2_000
 
 SPECIAL = re.compile(r"[\\`*_\[\]<&~]")
@@ -142,10 +144,13 @@ def _wrap(
 def _code(content: str, pieces: list[str], around: Sequence[OpenMark]) -> str:
     """Returns a code span, joined with a code span right before it: their backticks would be read as a single run.
 
-    A code span before the link around `content` stays apart.
+    A code span before the link around `content` stays apart. A space comes after a long one.
     """
     if pieces and pieces[-1][:1] == CODE_MARK and not (around and around[-1][2] >= len(pieces)):
-        content = _content(pieces.pop()) + content
+        if len(pieces[-1]) <= _LONGEST_JOINED:
+            content = _content(pieces.pop()) + content
+        else:
+            pieces.append(" ")
     if CODE_MARK not in content:
         return f"`{content}`"
     fence = CODE_MARK * (max(map(len, _BACKTICKS.findall(content))) + 1)

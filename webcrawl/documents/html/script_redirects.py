@@ -69,7 +69,7 @@ _MARKUP = re.compile(
 )
 # Other types are data, or templates.
 _SCRIPT_TYPE = re.compile(
-    r"\s*(?:module|(?:text|application)/(?:x-)?(?:java|ecma|j|live)script.*)?\s*", re.IGNORECASE
+    r"(?:module|(?:text|application)/(?:x-)?(?:java|ecma|j|live)script.*)?", re.IGNORECASE
 )
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
@@ -154,7 +154,7 @@ def _code(tree: LexborHTMLParser) -> str:
     scripts = [
         node.text() or ""
         for node in tree.css("script:not([src])")
-        if _SCRIPT_TYPE.fullmatch(node.attributes.get("type") or "")
+        if _SCRIPT_TYPE.fullmatch((node.attributes.get("type") or "").strip())
     ]
     if tree.body is not None:
         scripts.append(tree.body.attributes.get("onload") or "")

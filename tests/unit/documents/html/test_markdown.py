@@ -71,6 +71,7 @@ def _words(text: str) -> str:
         ("<div class=highlight-rust><pre>a```b</pre></div>", "````rust\na```b\n````"),
         ("<p><code>a`b</code> <code>`</code>", "``a`b`` `` ` ``"),
         ("<p><code>a</code><code>b</code>", "`ab`"),
+        (f"<p><code>{'a' * 2_000}</code><code>b</code><code>c</code>", f"`{'a' * 2_000}` `bc`"),
         ("<p>so\xadft <i>hy\xadphen</i>", "soft *hyphen*"),
         ("line<br>next<br># third", "line\\\nnext\\\n\\# third"),
         (

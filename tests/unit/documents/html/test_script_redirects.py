@@ -80,6 +80,10 @@ def test_data_in_scripts_leads_nowhere(kind: str) -> None:
     assert links(f"<script type='{kind}'>location='/start'</script>") == []
 
 
+def test_the_type_of_a_script_is_read_once() -> None:
+    assert links(f"<script type='{' ' * 32_000}x'>location='/start'</script>") == []
+
+
 def test_a_script_keeps_the_query_of_its_page() -> None:
     markup = b"<script>location.replace('/start' + location.search)</script>"
     document = Document(markup, "text/html", "utf-8", f"{SITE}/page?a=1")

@@ -139,6 +139,10 @@ HOSTILE = {
     + "<b itemprop=p>a</b>" * 3_000
     + "</i>"
     + "<u itemscope itemref=x></u>" * 3_000,
+    "itemref of large elements": "<div id=z>"
+    + "<p>" * 50_000
+    + "</div>"
+    + f"<i itemscope itemref='{'z ' * 100}'></i>" * 4_000,
     "nested items": "<div itemscope itemprop=a>" * 3_000,
     "nested properties": "<div itemscope>" + "<p><b itemprop=a>" * 1_500 + "word " * 20_000,
     "nested RDFa": "<div typeof=A property=b>" * 3_000,

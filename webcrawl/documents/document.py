@@ -14,7 +14,7 @@ from webcrawl.documents import encodings
 from webcrawl.documents.body import Body
 from webcrawl.documents.encodings import Encode
 from webcrawl.documents.link_elements import Attributes, Element, ManyElements, search
-from webcrawl.documents.markup import expanded, may_have_long_tag, shortened
+from webcrawl.documents.markup import expanded, may_have_long_tag, shortened, with_whole_head
 from webcrawl.documents.shadow_roots import compose, may_have_roots
 
 Parsed: TypeAlias = tuple[LexborHTMLParser, bool]
@@ -37,6 +37,7 @@ class Document:
     """
 
     __slots__ = (
+        "_base",
         "_body",
         "_elements",
         "_has_frames",
@@ -65,6 +66,7 @@ class Document:
         self._elements: Sequence[Element] | None = None
         self._metas: list[Attributes] | None = None
         self._has_frames = False
+        self._base: str | None = None
 
     def __len__(self) -> int:
         """The number of bytes."""
@@ -127,7 +129,7 @@ class Document:
 
     def parsed(self) -> Parsed:
         """Returns new values of `html` and `simplified`; may be called in another thread."""
-        markup = self._markup() if self.refused is None else b""
+        markup = with_whole_head(self._markup()) if self.refused is None else b""
         bounded = _bounded(markup)
         tree = LexborHTMLParser(bounded)
         if may_have_roots(bounded):
@@ -192,7 +194,7 @@ class Document:
         return nodes
 
     def _search(self, nodes: list[LexborNode] | None = None) -> Sequence[Element]:
-        self._elements, self._metas, self._has_frames = search(self.html, nodes)
+        self._elements, self._metas, self._has_frames, self._base = search(self.html, nodes)
         return self._elements
 
     @property
@@ -212,6 +214,13 @@ class Document:
         if self._metas is None:
             self._search()
         return self._metas or []
+
+    @property
+    def base(self) -> str | None:
+        """The address of the first <base>, in the head or not; see the HTML Standard, 4.2.3. None without one."""
+        if self._metas is None:
+            self._search()
+        return self._base
 
 
 _with_trees: deque[ref[Document]] = deque()

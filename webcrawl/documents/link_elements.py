@@ -123,11 +123,15 @@ def _is_html(node: LexborNode) -> bool:
 
 
 class LinkElements(NamedTuple):
-    """The elements of `Document.elements`, the attributes of its <meta content>, and whether it has a <frame>."""
+    """The elements of `Document.elements`, the attributes of its <meta content>, and whether it has a <frame>.
+
+    base   the address of the first <base>, wherever it is in the page; None without one
+    """
 
     elements: Sequence[Element]
     metas: list[Attributes]
     has_frames: bool
+    base: str | None
 
 
 def search(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> LinkElements:
@@ -138,7 +142,7 @@ def search(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Lin
     are_many, has_frames = len(selected) > MANY_ELEMENTS, False
     if are_many and nodes is None:
         nodes = []
-    bases = 0
+    bases, base = 0, None
     for node in selected:
         known = _LINK_ELEMENTS.get(node.tag_id)
         if known is not None:
@@ -162,14 +166,16 @@ def search(tree: LexborHTMLParser, nodes: list[LexborNode] | None = None) -> Lin
                 if len(metas) == MAX_METAS:
                     continue
                 metas.append(attributes)
-            if tag == "base" and ((bases := bases + 1) > _MAX_BASES or not _is_html(node)):
-                continue
+            if tag == "base":
+                if (bases := bases + 1) > _MAX_BASES or not _is_html(node):
+                    continue
+                base = attributes[attribute] or "" if base is None else base
             if not are_many:
                 page_elements.append((tag, attributes))
             if nodes is not None:
                 nodes.append(node)
     all_elements = page_elements if nodes is None or not are_many else ManyElements(nodes)
-    return LinkElements(all_elements, metas, has_frames)
+    return LinkElements(all_elements, metas, has_frames, base)
 
 
 def image_addresses(attributes: Mapping[str, str | None]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 Very long tags are shortened: Lexbor compares each attribute of a tag with all before it, so 100,000 attributes take
 20 s. Empty elements of XHTML get end tags: a parser of HTML reads <script/>, <title/> or <a/> as a start tag only.
+A <noscript> that would end the head is moved to its end: Lexbor parses as browsers without scripts do.
 """
 
 from __future__ import annotations
@@ -69,3 +70,45 @@ def _with_end(match: re.Match[bytes]) -> bytes:
     if name is None or name.lower() in _VOID:
         return match[0]
     return b"<%b%b></%b>" % (name, match[2], name)
+
+
+# What shows that the head may end at a <noscript>, and what ends the head in any case.
+_NOSCRIPT_OR_END = re.compile(rb"<(?:noscript|NOSCRIPT|(/head|body))\b")
+# The markup of a head, up to its end: `moved` may be a <noscript>, and any other start tag begins the body.
+_IN_HEAD = re.compile(
+    rb"<!--.*?(?:-->|\Z)"
+    rb"|<(script|style|title|template)(?=[\s/>]).*?(?:</\1\s*>|\Z)"
+    rb"|(?P<moved><noscript(?=[\s/>])[^>]*>(?P<content>.*?)</noscript\s*>)"
+    rb"|</?(?:html|meta|link|base|basefont|bgsound|noframes)(?=[\s/>])[^>]*>?|<head(?=[\s/>])[^>]*>?"
+    rb"|(?P<end></head\s*>|<body(?=[\s/>])[^>]*>|(?=<[a-z]))",
+    re.IGNORECASE | re.DOTALL,
+)
+# What a <noscript> may contain in a head ("in head noscript" in the HTML Standard); anything else ends the head.
+_MAY_BE_IN_HEAD = re.compile(
+    rb"(?:\s++|<!--.*?-->|<(?:link|meta|basefont|bgsound)(?=[\s/>])[^>]*>"
+    rb"|<(style|noframes)(?=[\s/>]).*?</\1\s*>)*+",
+    re.IGNORECASE | re.DOTALL,
+)
+_IMAGE = re.compile(rb"<img(?=[\s/>])[^>]*>", re.IGNORECASE)
+
+
+def with_whole_head(markup: bytes) -> bytes:
+    """Returns markup in which each <noscript> that would end the head comes after the head; usually the same object.
+
+    With scripts, its content is text that nobody sees. Without, an image or a text in it begins the body, so what
+    follows in the head would no longer count: canonical link, feeds, base. Its images count readers, and are left out.
+    """
+    first = _NOSCRIPT_OR_END.search(markup)
+    if first is None or first[1]:
+        return markup
+    kept, moved, at = list[bytes](), list[bytes](), 0
+    for part in _IN_HEAD.finditer(markup):
+        if part["moved"] is not None and not _MAY_BE_IN_HEAD.fullmatch(part["content"]):
+            kept.append(markup[at : part.start()])
+            moved.append(_IMAGE.sub(b"", part["moved"]))
+            at = part.end()
+        elif part["end"] is not None:
+            begin = [] if part["end"] else [b"<body>"]
+            rest = markup[part.end() :]
+            return b"".join([*kept, markup[at : part.end()], *begin, *moved, rest]) if moved else markup
+    return b"".join([*kept, markup[at:], b"<body>", *moved]) if moved else markup

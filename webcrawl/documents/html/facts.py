@@ -64,7 +64,8 @@ _FEED_LINKS = ",".join(
     f"link[rel~=alternate i][type='application/{name}' i][href]"
     for name in ("rss+xml", "atom+xml", "feed+json")
 )
-_PICTURES = "img[src]:not([src^='data:'])"
+# An image of one pixel counts readers.
+_PICTURES = "img[src]:not([src^='data:'],[width='0'],[width='1'],[height='0'],[height='1'])"
 MAX_FEEDS = 10
 _HEADINGS = frozenset({"h1", "h2", "h3"})
 _MICRODATA = frozenset({"author", "datePublished", "image"})
@@ -292,9 +293,8 @@ def _language(tree: LexborHTMLParser, pragmas: dict[str, str], locale: str | Non
 
 def page_base(document: Document) -> Base:
     """Returns the base of the addresses in a page."""
-    tree, page = document.html, Base(document.url, document.encode)
-    base = tree.head.css_first("base[href]") if tree.head is not None else None
-    url = joined_url(page, base.attributes.get("href") or "") if base is not None else None
+    page = Base(document.url, document.encode)
+    url = joined_url(page, document.base) if document.base is not None else None
     return page.moved(url) if url else page
 
 

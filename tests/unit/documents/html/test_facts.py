@@ -22,6 +22,7 @@ from webcrawl.documents.html.facts import (
 )
 from webcrawl.documents.html.linked_data import KEPT
 from webcrawl.documents.html.text import lines_of
+from webcrawl.documents.markup import with_whole_head
 from webcrawl.documents.mime.facts import MAX_DETAILS
 
 URL = "https://example.org/folder/page"
@@ -90,6 +91,10 @@ def test_declared_language_is_extracted(markup: str, language: str | None) -> No
         ("<link rel='Canonical nofollow' href='other?a=1'>", "https://example.org/folder/other?a=1"),
         ("<base href=https://base.example/d/><link rel=canonical href=x>", "https://base.example/d/x"),
         ("<base href='http://['><link rel=canonical href=/x>", "https://example.org/x"),
+        (
+            "<link rel=canonical href=x><body><svg><base href=/no/></svg><p>a<base href=/d/><base href=/e/>",
+            "https://example.org/d/x",
+        ),
         ("<link rel=canonical href='javascript:alert(1)'>", None),
         ("<link rel=canonical href='http://['>", None),
         ("<link rel=alternate href=/x>", None),
@@ -98,6 +103,45 @@ def test_declared_language_is_extracted(markup: str, language: str | None) -> No
 )
 def test_canonical_url_is_resolved(markup: str, url: str | None) -> None:
     assert facts(markup).canonical_url == url
+
+
+PIXEL = "<noscript><img height=1 width=1 src=https://counter.example/tr?id=1></noscript>"
+NOSCRIPTS = [
+    PIXEL,
+    PIXEL.upper(),
+    "<noscript><img src=https://counter.example/tr></noscript>",
+    "<noscript><p>Switch on scripts</p></noscript>",
+    "<noscript>Switch on scripts</noscript><!-- <body> --><script>'<p>'</script>",
+    "<noscript><style>p {}</style><iframe src=https://counter.example/></iframe></noscript >",
+    f"<title>x</title>{PIXEL}<style>a</style>{PIXEL}",
+]
+
+
+@cases("noscript", NOSCRIPTS)
+@cases("body", ["</head><body class=a>", "<body class=a>", "</head>", "<p>"])
+def test_a_noscript_does_not_end_the_head(noscript: str, body: str) -> None:
+    rest = "<base href=/d/><link rel=canonical href=x><link rel=alternate type=application/rss+xml href=feed>"
+    found = facts(f"<html><head>{noscript}{rest}{body}<img src=y><p>text")
+    assert found.canonical_url == "https://example.org/d/x"
+    assert found.details["feeds"] == ["https://example.org/d/feed"]
+    assert found.details["first_image"] == "https://example.org/d/y"
+    assert found.text == "text"
+
+
+@cases(
+    "markup",
+    [
+        "<head><noscript><link rel=stylesheet href=a><style>a</style><!-- b --></noscript><title>x</title></head>",
+        "<title>x</title></head><body><noscript><img src=a></noscript>",
+        "<title>x</title><p>a<noscript><img src=a></noscript>",
+        "<title>x</title><noscript>",
+        "<script><noscript><p></noscript></script>",
+        "",
+    ],
+)
+def test_other_markup_is_not_moved(markup: str) -> None:
+    written = markup.encode()
+    assert with_whole_head(written) is written
 
 
 def test_robots_metas_are_collected() -> None:

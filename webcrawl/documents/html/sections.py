@@ -181,7 +181,8 @@ class _Reader:
         while True:
             while node is not None:
                 if (tag := node.tag_id) == text_node or tag == MATH:
-                    has_math = has_math or tag == MATH
+                    if tag != text_node:
+                        has_math = True
                     add(text := node.text_content or formula(node))
                     if length := len(text.strip()):
                         if size == block_size:

@@ -3,7 +3,8 @@
 A scheduler that takes an iteration increments its `fence`, and names this number in each later change. So a scheduler
 that was suspended or cut off, and has lost the iteration unknowingly, cannot change it. A live holder increments
 `beat`. Another scheduler takes the iteration after the beat has not changed for SILENCE on the clock of that scheduler:
-clocks of different machines are never compared.
+clocks of different machines are never compared. This clock is steady (`Clock.steady`): setting the time of a machine
+neither takes an iteration from a live scheduler nor keeps that of a dead one.
 """
 
 from __future__ import annotations
@@ -37,10 +38,14 @@ class IterationClaims:
     scheduler: str = field(default_factory=lambda: f"{socket.gethostname()}:{uuid.uuid4().hex[:8]}")
     machine: str = field(default_factory=socket.gethostname)
     _seen: dict[int, tuple[tuple[int, int], datetime]] = field(default_factory=dict, init=False)
-    """The fence and beat of other schedulers' iterations, and the time when this scheduler first saw them."""
+    """The fence and beat of other schedulers' iterations, and the steady time when this scheduler first saw them."""
 
-    def open(self, now: datetime, held: Container[int] = ()) -> list[Iteration]:
-        """Returns iterations that this scheduler may try to take, the oldest first. `held`: the ids that it has."""
+    def open(self, steady: datetime, held: Container[int] = ()) -> list[Iteration]:
+        """Returns iterations that this scheduler may try to take, the oldest first.
+
+        steady  the steady time
+        held    the ids of the iterations that it has
+        """
         query = select(iterations).where(iterations.c.state.in_(ACTIVE)).order_by(iterations.c.id)
         with self.store.database.reading() as connection:
             active = [read_iteration(row) for row in connection.execute(query).mappings()]
@@ -49,18 +54,18 @@ class IterationClaims:
         before = self._seen
         self._seen = {}
         for iteration in others:
-            sign, since = before.get(iteration.id, ((-1, -1), now))
-            known = sign == (iteration.fence, iteration.beat) and since <= now
-            self._seen[iteration.id] = ((iteration.fence, iteration.beat), since if known else now)
-        return [iteration for iteration in others if self._is_open(iteration, active, now)]
+            sign, since = before.get(iteration.id, ((-1, -1), steady))
+            known = sign == (iteration.fence, iteration.beat)
+            self._seen[iteration.id] = ((iteration.fence, iteration.beat), since if known else steady)
+        return [iteration for iteration in others if self._is_open(iteration, active, steady)]
 
-    def _is_open(self, iteration: Iteration, active: list[Iteration], now: datetime) -> bool:
+    def _is_open(self, iteration: Iteration, active: list[Iteration], steady: datetime) -> bool:
         if iteration.state == IterationState.WAITING:
             return not any(
                 other.job == iteration.job and other.state == IterationState.RUNNING for other in active
             )
         reachable = self.shared_engine or is_here(iteration, self.machine) or iteration.stop is not None
-        silent = now - self._seen[iteration.id][1] >= SILENCE
+        silent = steady - self._seen[iteration.id][1] >= SILENCE
         return reachable and (iteration.holder is None or silent)
 
     def take(self, iteration: Iteration, data_dir: str | None, now: datetime) -> Iteration | None:

@@ -61,7 +61,7 @@ class IterationRun:
     definition: Definition
     launcher: Launcher
     alive: datetime
-    """When the last sign of life was stored."""
+    """The steady time when the last sign of life was stored."""
     stopping: str | None = None
     """Why the iteration must be stopped."""
     _workers: IterationWorkers | None = field(default=None, init=False)
@@ -80,10 +80,10 @@ class IterationRun:
         """The number of worker processes on this machine."""
         return 0 if self.definition.nodes else self.definition.workers
 
-    def look(self, now: datetime) -> asyncio.Task[RunReport]:
-        """Begins a look, or returns the look in progress."""
+    def look(self, steady: datetime) -> asyncio.Task[RunReport]:
+        """Begins a look, or returns the look in progress. `steady`: the steady time, as in `alive`."""
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look(now))
+            self._looking = asyncio.create_task(self._look(steady))
         return self._looking
 
     def report(self) -> RunReport:

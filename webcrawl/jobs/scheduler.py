@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from webcrawl.errors import ClaimLost, StoreError, WrongJob
+from webcrawl.errors import ClaimLost, StoreError, StoreUnavailable, WrongJob
 from webcrawl.jobs.claims import SILENCE, IterationClaims
 from webcrawl.jobs.definition import Definition
-from webcrawl.jobs.firing import fire
+from webcrawl.jobs.firing import MOST_AHEAD, correct_decided, fire
 from webcrawl.jobs.records import Iteration, IterationState, Job, JobState
 from webcrawl.jobs.running import IterationRun, Launcher, RunReport
 from webcrawl.jobs.store import JobStore
@@ -36,7 +37,11 @@ class Clock(ABC):
 
     @abstractmethod
     def now(self) -> datetime:
-        """Returns the time in UTC."""
+        """Returns the time in UTC, by which jobs are due. It jumps when the clock is set."""
+
+    @abstractmethod
+    def steady(self) -> datetime:
+        """Returns a time that does not jump when the clock is set. Only differences of such times mean something."""
 
     @abstractmethod
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
@@ -46,8 +51,14 @@ class Clock(ABC):
 class SystemClock(Clock):
     """The clock of this machine."""
 
+    def __init__(self) -> None:
+        self._begin = datetime.now(UTC) - timedelta(seconds=time.monotonic())
+
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def steady(self) -> datetime:
+        return self._begin + timedelta(seconds=time.monotonic())
 
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         with suppress(TimeoutError):
@@ -103,11 +114,10 @@ class Scheduler:
 
     async def step(self) -> None:
         """Fires due jobs, looks at this scheduler's iterations, and takes further iterations; raises StoreError."""
-        now = self._clock.now()
-        await self._watch(list(self._runs.values()), now)
-        self._fire(now)
-        await self._take(now)
-        self._start_sweep(now)
+        await self._watch(list(self._runs.values()))
+        self._fire(self._clock.now())
+        await self._take()
+        self._start_sweep()
 
     async def close(self) -> None:
         """Stops the workers cleanly, and releases their iterations."""
@@ -118,7 +128,7 @@ class Scheduler:
             await run.abandon()
         while self._runs:
             for run in list(self._runs.values()):
-                if await run.gone(self._clock.now()):
+                if await run.gone(self._clock.steady()):
                     del self._runs[run.iteration.id]
                     self._release(run)
             if self._runs:
@@ -130,14 +140,15 @@ class Scheduler:
         except (StoreError, ClaimLost) as error:
             logger.warning("%s", error)
 
-    def _start_sweep(self, now: datetime) -> None:
+    def _start_sweep(self) -> None:
         """Begins a sweep if it is due and the last sweep, which may take long, is done."""
         if self._sweep is not None and not self._sweep.done():
             return
-        if self._swept is None or now - self._swept >= _SWEEP_EVERY:
-            self._swept = now
+        steady = self._clock.steady()
+        if self._swept is None or steady - self._swept >= _SWEEP_EVERY:
+            self._swept = steady
             running = [(run.definition, run.iteration) for run in self._runs.values() if not run.stopping]
-            self._sweep = asyncio.create_task(self._upkeep.sweep(running, now))
+            self._sweep = asyncio.create_task(self._upkeep.sweep(running, self._clock.now()))
 
     # --- firing ---
 
@@ -146,7 +157,13 @@ class Scheduler:
         self._due = {job.name: self._due[job.name] for job in jobs if job.name in self._due}
         for job in jobs:
             try:
-                if job.state == JobState.ON and self._next(job) <= now:
+                if job.decided > now + MOST_AHEAD and correct_decided(self._store, job.name, now):
+                    logger.warning(
+                        "The firings of job %s were decided until %s, which is in the future: it fires again from now",
+                        job.name,
+                        job.decided,
+                    )
+                elif job.state == JobState.ON and self._next(job) <= now:
                     for iteration in fire(self._store, job.name, now):
                         logger.info(
                             "Job %s is due: iteration %d is %s",
@@ -156,6 +173,11 @@ class Scheduler:
                         )
             except WrongJob as error:
                 logger.error("Job %s cannot be read: %s", job.name, error)
+            except StoreUnavailable:
+                raise
+            except StoreError as error:
+                # the other jobs fire all the same
+                logger.error("Job %s cannot fire now, trying again: %s", job.name, error)
 
     def _next(self, job: Job) -> datetime:
         known = self._due.get(job.name)
@@ -166,33 +188,34 @@ class Scheduler:
 
     # --- iterations of this scheduler ---
 
-    async def _watch(self, runs: Sequence[IterationRun], now: datetime) -> None:
+    async def _watch(self, runs: Sequence[IterationRun]) -> None:
         """Looks at all iterations at the same time, and stores the results."""
-        looks = [run.look(now) for run in runs]
+        steady = self._clock.steady()
+        looks = [run.look(steady) for run in runs]
         if waiting := [look for look in looks if not look.done()]:
             await asyncio.wait(waiting, timeout=_LOOK_SECONDS)
         for run in runs:
             try:
-                self._note(run, run.report(), now)
+                self._note(run, run.report(), steady)
             except ClaimLost as error:
                 logger.warning("%s: its workers here are stopped", error)
                 await self._abandon(run)
             except StoreError as error:
                 logger.error("Iteration %d of job %s: %s", run.iteration.number, run.iteration.job, error)
-                if now - run.alive >= SILENCE:
+                if steady - run.alive >= SILENCE:
                     # another scheduler may have taken the iteration; stopping loses no work
                     await self._abandon(run)
 
-    def _note(self, run: IterationRun, report: RunReport, now: datetime) -> None:
+    def _note(self, run: IterationRun, report: RunReport, steady: datetime) -> None:
         if report.ended:
-            iteration = self._claims.end(run.iteration, *report.ended, report.counts, now)
+            iteration = self._claims.end(run.iteration, *report.ended, report.counts, self._clock.now())
             del self._runs[iteration.id]
             logger.info("Iteration %d of job %s: %s", iteration.number, iteration.job, _state_of(iteration))
             # makes the next sweep, which reports a failure, due now instead of in a minute
             self._swept = None
-        elif report.counts or now - run.alive >= _BEAT_EVERY:
+        elif report.counts or steady - run.alive >= _BEAT_EVERY:
             run.stopping = self._claims.beat(run.iteration, report.counts)
-            run.alive = now
+            run.alive = steady
 
     async def _abandon(self, run: IterationRun) -> None:
         del self._runs[run.iteration.id]
@@ -200,8 +223,9 @@ class Scheduler:
 
     # --- iterations that wait, and iterations of schedulers that died ---
 
-    async def _take(self, now: datetime) -> None:
-        open_iterations = self._claims.open(now, self._runs)
+    async def _take(self) -> None:
+        now = self._clock.now()
+        open_iterations = self._claims.open(self._clock.steady(), self._runs)
         if not open_iterations:
             return
         jobs = {job.name: job for job in self._store.jobs()}
@@ -216,8 +240,14 @@ class Scheduler:
                 logger.error("Job %s cannot be read: %s", iteration.job, error)
                 continue
             running = sum(run.local_workers for run in self._runs.values())
-            if self._launcher.has_room(definition, running):
-                await self._take_iteration(definition, iteration, now)
+            try:
+                if self._launcher.has_room(definition, running):
+                    await self._take_iteration(definition, iteration, now)
+            except StoreUnavailable:
+                raise
+            except (StoreError, ClaimLost) as error:
+                # the other iterations are taken all the same
+                logger.error("Iteration %d of job %s: %s", iteration.number, iteration.job, error)
 
     def _end_deleted(self, iteration: Iteration, now: datetime) -> None:
         """Ends an iteration whose job was deleted and whose scheduler has died."""
@@ -237,8 +267,10 @@ class Scheduler:
             return
         if iteration.state == IterationState.RUNNING:
             logger.warning("Going on with iteration %d of job %s", iteration.number, iteration.job)
-        run = self._runs[mine.id] = IterationRun(mine, definition, self._launcher, now, mine.stop)
-        await self._watch([run], now)
+        run = self._runs[mine.id] = IterationRun(
+            mine, definition, self._launcher, self._clock.steady(), mine.stop
+        )
+        await self._watch([run])
 
 
 def _state_of(iteration: Iteration) -> str:

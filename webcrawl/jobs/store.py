@@ -265,7 +265,7 @@ def _store(connection: Connection, definition: Mapping[str, Any], changed: set[s
         connection.execute(jobs.insert().values(values | new))
         return
     if changed & {"cron", "timezone"}:
-        values["decided"] = now
+        values["decided"] = max(now, before.decided)
     connection.execute(jobs.update().where(jobs.c.name == name).values(values))
     if "state" in changed:
         _set_state(connection, before, state, now)
@@ -274,7 +274,8 @@ def _store(connection: Connection, definition: Mapping[str, Any], changed: set[s
 def _set_state(connection: Connection, before: Job, state: JobState, now: datetime) -> None:
     values: dict[str, Any] = {"state": state}
     if before.state != JobState.ON and state == JobState.ON:
-        values["decided"] = now
+        # never back: the clock of this machine may be behind that of the scheduler
+        values["decided"] = max(now, before.decided)
     connection.execute(jobs.update().where(jobs.c.name == before.name).values(values))
     if state == JobState.OFF:
         stop_active(connection, before.name, _OFF, now)

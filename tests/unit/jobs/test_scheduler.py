@@ -12,8 +12,10 @@ from sqlalchemy import text
 
 from tests.unit.jobs.world import MovedClock, World
 from webcrawl.errors import StoreError
+from webcrawl.jobs import scheduler
 from webcrawl.jobs.claims import SILENCE
-from webcrawl.jobs.records import IterationCounts, IterationState, JobState
+from webcrawl.jobs.firing import fire
+from webcrawl.jobs.records import Iteration, IterationCounts, IterationState, JobState
 from webcrawl.jobs.store import JobStore
 
 BEGIN = datetime(2026, 3, 1, 5, 59, 30, tzinfo=UTC)
@@ -368,3 +370,95 @@ def test_workers_of_which_the_engine_hears_nothing_are_killed(lite: World) -> No
     lite.clock.move(minutes=1)
     lite.step()
     assert workers.killed == 2
+
+
+def test_a_firing_that_an_operator_ran_has_that_iteration(world: World) -> None:
+    apply(world)
+    world.store.apply([{"name": "other", "cron": "5 6 * * *", "spider": "broad"}], BEGIN)
+    world.scheduler("a")
+    world.store.run("news", DUE + timedelta(milliseconds=300))
+    world.clock.set(DUE + timedelta(seconds=1))
+    world.step()
+    world.clock.move(minutes=5)
+    world.step()
+    assert [(one.job, one.due) for one in world.store.iterations()] == [
+        ("other", DUE + timedelta(minutes=5)),
+        ("news", DUE),
+    ]
+    world.clock.move(days=1)
+    world.step()
+    assert world.store.iterations("news")[0].due == DUE + timedelta(days=1)
+
+
+@pytest.mark.parametrize("change", ["state", "schedule"])
+def test_an_operator_whose_clock_is_behind_repeats_no_firing(world: World, change: str) -> None:
+    apply(world)
+    world.scheduler("a")
+    world.clock.move(seconds=31)
+    world.step()
+    behind = DUE - timedelta(seconds=1)
+    if change == "state":
+        world.store.set_state("news", JobState.PAUSED, behind)
+        world.store.set_state("news", JobState.ON, behind)
+    else:
+        world.store.apply([{"name": "news", "cron": "0 6,18 * * *", "spider": "broad"}], behind)
+    assert world.store.job("news").decided == DUE
+    world.step()
+    assert [one.due for one in world.store.iterations("news")] == [DUE]
+
+
+def test_a_job_that_cannot_fire_delays_no_other(lite: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(lite)
+    lite.store.apply([{"name": "other", "cron": "0 6 * * *", "spider": "broad"}], BEGIN)
+
+    def refusing(store: JobStore, name: str, now: datetime) -> list[Iteration]:
+        if name == "news":
+            raise StoreError("a row is refused")
+        return fire(store, name, now)
+
+    monkeypatch.setattr(scheduler, "fire", refusing)
+    lite.scheduler("a")
+    lite.clock.move(seconds=31)
+    lite.step()
+    assert [one.job for one in lite.store.iterations()] == ["other"]
+
+
+def test_a_job_fires_again_when_a_clock_was_years_ahead(lite: World) -> None:
+    apply(lite)
+    lite.scheduler("a")
+    lite.clock.set(BEGIN.replace(year=2036))
+    lite.step()
+    (iteration, *_) = lite.store.iterations("news")
+    lite.end(iteration.crawl)
+    lite.step()
+    lite.clock.set(BEGIN)
+    lite.step()
+    lite.clock.move(seconds=31)
+    lite.step()
+    dues = [one.due for one in lite.store.iterations("news", 1000)]
+    assert DUE in dues and len(dues) == len(set(dues))
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_moves_no_iteration(store: JobStore, hours: int) -> None:
+    clocks = [MovedClock(BEGIN), MovedClock(BEGIN)]
+    world = World(store, clocks[0])
+    apply(world)
+    world.scheduler("a")
+    world.clock = clocks[1]
+    world.scheduler("b")
+
+    def wait(seconds: float) -> None:
+        for clock in clocks:
+            clock.move(seconds=seconds)
+        world.step("a", "b")
+
+    wait(31)
+    before = store.iterations("news")[0]
+    clocks["ab".index(before.holder or "")].set(clocks[0].now() + timedelta(hours=hours))
+    clocks["ba".index(before.holder or "")].set(clocks[1].now() - timedelta(hours=hours))
+    for _ in range(15):
+        wait(3)
+    after = store.iterations("news")[0]
+    assert (after.holder, after.fence) == (before.holder, before.fence)
+    assert after.beat >= before.beat + 14

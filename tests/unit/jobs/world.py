@@ -22,17 +22,25 @@ class MovedClock(Clock):
     """A clock that stands still until it is moved."""
 
     def __init__(self, now: datetime) -> None:
-        self.time = now
+        self.time = self._steady = now
 
     def now(self) -> datetime:
         return self.time
+
+    def steady(self) -> datetime:
+        return self._steady
 
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         await asyncio.sleep(0)
 
     def move(self, **amount: float) -> datetime:
         self.time += timedelta(**amount)
+        self._steady += timedelta(**amount)
         return self.time
+
+    def set(self, now: datetime) -> None:
+        """Sets the time, without that any time passes."""
+        self.time = now
 
 
 @dataclass

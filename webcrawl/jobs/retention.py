@@ -8,7 +8,8 @@ has fetched, before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from webcrawl.alarms.stuck import StuckPages
 from webcrawl.config import StoreConfig, read
 from webcrawl.documents.values import size
-from webcrawl.errors import StoreError
+from webcrawl.errors import StoreError, WrongJob
 from webcrawl.jobs.claims import is_here
 from webcrawl.jobs.crawls import JobCrawls
 from webcrawl.jobs.definition import Definition, Keep
@@ -30,6 +31,8 @@ from webcrawl.stores.columns import fetches, pages
 from webcrawl.stores.database import Database
 from webcrawl.stores.metadata import Metadata
 from webcrawl.stores.objects.store import location, open_store
+
+logger = logging.getLogger(__name__)
 
 _ROWS = 1_000
 
@@ -68,33 +71,42 @@ class Retention:
         """The crawls whose rows have been deleted from the shared pages of a job."""
 
     def due(self, now: datetime) -> list[tuple[Definition, Iteration]]:
-        """Returns the iterations to delete with their definitions; raises StoreError and WrongJob."""
+        """Returns the iterations to delete with their definitions; raises StoreError.
+
+        Keeps what belongs to jobs whose definition cannot be read.
+        """
         due = []
-        for job in self._store.jobs():
-            definition = Definition.of(job.definition)
+        for definition in self._definitions():
             if definition.keep.all:
                 continue
-            for iteration in expired(self._ended(job.name), definition.keep, now):
+            for iteration in expired(self._ended(definition.name), definition.keep, now):
                 if iteration.deleted is None and is_here(iteration, self._machine):
                     due.append((definition, iteration))
         return due
 
     def untrimmed(self, now: datetime) -> list[tuple[Definition, set[str]]]:
-        """Returns jobs with the crawls whose pages `trim` deletes; raises StoreError and WrongJob.
+        """Returns jobs with the crawls whose pages `trim` deletes; raises StoreError.
 
         As many complete iterations as the job keeps must have come after a crawl, so that a run with a limit, or one
-        that was stopped, loses nothing. Leaves out jobs that run.
+        that was stopped, loses nothing. Leaves out jobs that run, and those whose definition cannot be read.
         """
         due = []
-        for job in self._store.jobs():
-            definition = Definition.of(job.definition)
-            if definition.keep.all or not self._crawls.shares_pages(definition) or self._runs(job.name):
+        for definition in self._definitions():
+            name = definition.name
+            if definition.keep.all or not self._crawls.shares_pages(definition) or self._runs(name):
                 continue
-            ended = self._ended(job.name)
-            crawls = {iteration.crawl for iteration in outdated(ended, definition.keep, now)}
-            if crawls - self._trimmed.get(job.name, set()):
+            crawls = {iteration.crawl for iteration in outdated(self._ended(name), definition.keep, now)}
+            if crawls - self._trimmed.get(name, set()):
                 due.append((definition, crawls))
         return due
+
+    def _definitions(self) -> Iterator[Definition]:
+        """Yields the definitions of all jobs, and warns of those that cannot be read."""
+        for job in self._store.jobs():
+            try:
+                yield Definition.of(job.definition)
+            except WrongJob as error:
+                logger.warning("Nothing of job %s is deleted, because it cannot be read: %s", job.name, error)
 
     async def trim(self, definition: Definition, crawls: set[str], *, dry_run: bool = False) -> int:
         """Deletes the rows of shared pages that these crawls fetched last, and returns their number; raises StoreError.

@@ -92,8 +92,11 @@ class Sweeper:
 
     async def _trim(self, now: datetime) -> None:
         for definition, crawls in self._retention.untrimmed(now):
-            if number := await self._retention.trim(definition, crawls):
-                logger.info("Deleted %d rows of pages that job %s no longer fetches", number, definition.name)
+            await self._try(f"retention of pages of {definition.name}", self._trim_job(definition, crawls))
+
+    async def _trim_job(self, definition: Definition, crawls: set[str]) -> None:
+        if number := await self._retention.trim(definition, crawls):
+            logger.info("Deleted %d rows of pages that job %s no longer fetches", number, definition.name)
 
     async def _delete(self, definition: Definition, iteration: Iteration, now: datetime) -> None:
         await self._retention.delete(definition, iteration, now)

@@ -261,8 +261,10 @@ def _delete_rows(uri: str, which: ColumnElement[bool]) -> None:
                 return
 
             def work(connection: Connection, urls: Sequence[str] = urls) -> None:
-                for table in (fetches, pages):
-                    connection.execute(table.delete().where(table.c.url.in_(urls)))
+                # again by `which`: a running crawl may have stored some of these pages meanwhile
+                old = pages.delete().where(pages.c.url.in_(urls), which).returning(pages.c.url)
+                deleted = connection.execute(old).scalars().all()
+                connection.execute(fetches.delete().where(fetches.c.url.in_(deleted)))
 
             database.write(work)
     finally:

@@ -64,6 +64,8 @@ class LakeTable:
         has_own_files  its files belong to no crawl, so that other programs may delete those of old snapshots
         """
         self._name, self._store = name, store
+        self.may_be_committed = False
+        """Whether the last change was committed, or the commit failed in a way that does not say so."""
         optional = pyarrow().schema([field.with_nullable(True) for field in schema])
         if catalogue.table_exists((NAMESPACE, name)):
             self._table = catalogue.load_table((NAMESPACE, name))
@@ -122,6 +124,7 @@ class LakeTable:
             try:
                 return commit()
             except pyiceberg().exceptions.CommitFailedException:
+                self.may_be_committed = False
                 tries += 1
                 if tries == _TRIES:
                     raise
@@ -144,6 +147,8 @@ class LakeTable:
                     snapshot.delete_data_file(file)
                 for path in change.added:
                     snapshot.append_data_file(self._data_file(path, transaction.table_metadata))
+            # the commit is at the end of the block
+            self.may_be_committed = True
 
     def _data_file(self, path: str, metadata: Any) -> Any:
         """Returns what a snapshot says about a file; raises StoreError, which names the file, if it is damaged."""

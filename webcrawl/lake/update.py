@@ -77,8 +77,11 @@ def update_lake(
         with new_page_files(metadata, store, PAGES, rules) as files:
             if files.locations:
                 table = LakeTable(catalogue, PAGES, files.schema, store, has_own_files=True)
-                tables[PAGES] = table.apply(partial(_whole, files.locations), about)
-                files.keep()
+                try:
+                    tables[PAGES] = table.apply(partial(_whole, files.locations), about)
+                finally:
+                    if table.may_be_committed:
+                        files.keep()
     return tables
 
 
@@ -132,10 +135,10 @@ def _whole(locations: list[str], table: LakeTable) -> Change:
 
 
 def _text_files(config: StoreConfig) -> StoredFiles:
-    # finishes the files of killed processes
+    # finishes the files of killed processes, where this process may delete them
     texts.text_files(config)
     store = open_store(config.tables, "STORE_URI", config.object_stores, check=False)
-    return StoredFiles(texts.schema(), store, _sizes(store))
+    return StoredFiles(texts.schema(), store, _sizes(store, merged_names(store)))
 
 
 def _link_files(config: StoreConfig) -> StoredFiles:

@@ -31,6 +31,7 @@ from webcrawl.lake.update import update_lake
 from webcrawl.links import arrow as links
 from webcrawl.links.merging import merge_files
 from webcrawl.stores.metadata import Metadata
+from webcrawl.stores.objects.folder import FolderStore
 from webcrawl.stores.tables import texts
 from webcrawl.stores.tables.text_merges import merge_texts
 
@@ -307,3 +308,42 @@ def test_a_store_that_iceberg_cannot_read_is_refused(tmp_path: Path) -> None:
     settings = {"DATA_DIR": str(tmp_path), "STORE_URI": "memory://pages", "OBJECT_STORES": stores}
     with pytest.raises(ConfigurationError, match="LAKE: .* in a folder or in S3, not in memory://pages/lake"):
         check_lake(StoreConfig.from_settings(settings))
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_failure_around_a_commit_deletes_no_file_in_use(
+    config: StoreConfig, monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    update(config, row("http://a.example/1"))
+    name = "_write_hint" if is_done else "_data_file"
+
+    def failing(table: LakeTable, *_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LakeTable, name, failing)
+        with pytest.raises((OSError, StoreError)):
+            update(config, row("http://a.example/2"))
+    assert read(config, "pages").num_rows == (2 if is_done else 1)
+    # what was certainly not committed leaves no file
+    assert len(list((config.data_dir / "lake" / "pages" / "data").iterdir())) == (2 if is_done else 1)
+    assert update(config)["pages"] == 2
+
+
+def test_texts_of_a_killed_merge_are_there_once(config: StoreConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_texts(config, "news-1", {"http://a.example/1": NOW})
+    write_texts(config, "news-2", {"http://a.example/2": NOW})
+    assert update(config)["texts"] == 2
+
+    def killed(store: FolderStore, name: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            merge_texts(config)
+    # as in an object store, and in a folder where this process may not write
+    monkeypatch.setattr(texts, "finish_merges", lambda store: None)
+    assert len(list((config.data_dir / "texts").glob("*.parquet"))) == 3
+    assert update(config)["texts"] == 2
+    assert sorted(read(config, "texts")["url"].to_pylist()) == ["http://a.example/1", "http://a.example/2"]

@@ -163,7 +163,7 @@ def check_afterwards(world: World, web: LocalWeb, crawl: Crawl) -> None:
     one = world.end()
     told = datetime(2026, 3, 1, tzinfo=UTC)
     with StuckPages(f"sqlite:///{one.data_dir}/metadata.db") as stuck:
-        stuck.mark_notified(one.crawl, "DOCUMENT", told)
+        stuck.mark_notified(one.crawl, "DOCUMENT", told, datetime.now(UTC))
     listed = {row["url"].removeprefix(web.host(SITE)): row for row in world.listed()}
     assert listed.keys() == STATES.keys()
     # a worker counts as alive for a while after its death

@@ -209,7 +209,7 @@ def test_dead_letters_are_stuck_until_they_are_queued_again(upkeep: Upkeep) -> N
             assert (look().queued, look().stuck) == (0, 1)
         (page,) = stuck.pages(one.crawl)
         assert (page.url, page.kind, page.reason) == (URL, "DEAD_LETTER", "no route to host")
-        stuck.mark_notified(one.crawl, "DEAD_LETTER", NOW)
+        stuck.mark_notified(one.crawl, "DEAD_LETTER", NOW, page.created)
         # another scheduler goes on
         upkeep.crawls = upkeep.again()
         assert look().stuck == 1

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.frontier.pages import page
 from tests.mailserver import MailServer
 from tests.metadata import NOW
 from webcrawl.alarms.all_crawls import AllCrawls
-from webcrawl.alarms.stuck import StuckPage
+from webcrawl.alarms.stuck import StuckPage, StuckPages
 from webcrawl.alarms.watcher import ENGINE_SECONDS, About, Post, Watcher
 from webcrawl.engine.client import Engine
 from webcrawl.engine.keys import Keys
@@ -144,6 +145,33 @@ async def test_stuck_pages_are_told_with_examples_and_marked(
     assert stored.notice.text.count(": why") == 10
     assert stored.notice.text.startswith("`scrapy stuck crawl` lists them.\n")
     assert post.stuck.count_untold("crawl") == {}
+
+
+async def test_pages_that_get_stuck_while_others_are_told_are_told_later(
+    watcher_of: Callable[[str], Watcher], post: Post, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pages(*numbers: int) -> list[StuckPage]:
+        times = {number: NOW + timedelta(seconds=number) for number in numbers}
+        return [
+            StuckPage("crawl", f"http://a/{number}", "SCHEMA", "why", then, then)
+            for number, then in times.items()
+        ]
+
+    count = StuckPages.count_untold
+
+    def counted_early(stuck: StuckPages, crawl: str) -> object:
+        """Counts, and then a worker adds pages."""
+        untold = count(stuck, crawl)
+        stuck.add(pages(*range(3, 50)))
+        return untold
+
+    post.stuck.add(pages(*range(3)))
+    monkeypatch.setattr(StuckPages, "count_untold", counted_early)
+    await watcher_of("one").finish("finished", "the summary")
+    monkeypatch.undo()
+    (stored,) = post.outbox.notices()
+    assert "of kind SCHEMA without a notification: 3\n" in stored.notice.text
+    assert post.stuck.count_untold("crawl")["SCHEMA"].number == 47
 
 
 async def test_the_end_is_told_once_with_what_was_not_told(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Select, and_, delete, func, select, tuple_, update
 
@@ -40,6 +40,13 @@ class StuckPage:
     updated: datetime
     notified: datetime | None = None
     queued_at: datetime | None = None
+
+
+class UntoldPages(NamedTuple):
+    """The number of stuck pages of a kind without a notification, and when the last of them got stuck."""
+
+    number: int
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,25 +127,24 @@ class StuckPages(SchemaTables):
         with self.database.reading() as connection:
             return {row.kind: row.number for row in connection.execute(query)}
 
-    def count_untold(self, crawl: str) -> dict[Kind, int]:
+    def count_untold(self, crawl: str) -> dict[Kind, UntoldPages]:
         """Returns the numbers of stuck pages of a crawl without a notification, by kind."""
-        query = (
-            select(stuck.c.kind, func.count().label("number")).where(_untold(crawl)).group_by(stuck.c.kind)
-        )
+        figures = (func.count().label("number"), func.max(stuck.c.created).label("until"))
+        query = select(stuck.c.kind, *figures).where(_untold(crawl)).group_by(stuck.c.kind)
         with self.database.reading() as connection:
-            return {row.kind: row.number for row in connection.execute(query)}
+            return {row.kind: UntoldPages(row.number, row.until) for row in connection.execute(query)}
 
     def untold(self, crawl: str, kind: Kind, limit: int = 10) -> list[StuckPage]:
         """Returns up to `limit` stuck pages of a kind without a notification."""
         return self._read(select(stuck).where(_untold(crawl), stuck.c.kind == kind), limit)
 
-    def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime | None = None) -> int:
-        """Marks the pages of a kind without a notification as notified; returns their number.
+    def mark_notified(self, crawl: str, kind: Kind, now: datetime, until: datetime) -> int:
+        """Marks the pages of a kind that got stuck until then as notified; returns their number.
 
-        With `until`, marks only pages that got stuck by then.
+        `until` is that of `count_untold`: pages that got stuck after they were counted have no notification yet.
         """
-        created = [] if until is None else [stuck.c.created <= until]
-        statement = update(stuck).where(_untold(crawl), stuck.c.kind == kind, *created).values(notified=now)
+        which = (_untold(crawl), stuck.c.kind == kind, stuck.c.created <= until)
+        statement = update(stuck).where(*which).values(notified=now)
         return self.database.write(lambda connection: connection.execute(statement).rowcount)
 
     def remove(self, crawl: str, kind: Kind | None = None, url: str | None = None) -> int:

@@ -14,7 +14,7 @@ from webcrawl.alarms.judging import NOTIFIED, Alarm, judge
 from webcrawl.alarms.outbox import Notice, Outbox, utc_now
 from webcrawl.alarms.reading import CrawlReading
 from webcrawl.alarms.state import WatcherState
-from webcrawl.alarms.stuck import Kind, StuckPages
+from webcrawl.alarms.stuck import Kind, StuckPages, UntoldPages
 from webcrawl.alarms.targets import Targets, deliver
 from webcrawl.documents.values import counted
 from webcrawl.engine.client import UNAVAILABLE
@@ -147,14 +147,14 @@ class Watcher:
         lost = await self._untold_workers()
         lines = [text, *([f"Workers that ended without signing off: {', '.join(lost)}"] if lost else [])]
         untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)
-        for kind, number in sorted(untold.items()):
-            lines.append(f"Stuck pages of kind {kind} without a notification: {number:,}")
+        for kind, pages in sorted(untold.items()):
+            lines.append(f"Stuck pages of kind {kind} without a notification: {pages.number:,}")
             lines += await self._examples(kind)
         # a run that fetched nothing since the previous run has no news
         mark = f"{reason} {sum(now.responses.values())} {now.failed} {now.retried} {now.dead_letters}"
         await self._put("FINISHED", mark, title, "\n".join(lines))
-        for kind in untold:
-            await self._mark(kind)
+        for kind, pages in untold.items():
+            await self._mark(kind, pages.until)
         await self.crawl.workers.bury(lost)
 
     async def leave(self) -> None:
@@ -170,22 +170,22 @@ class Watcher:
             return False
         if self._state is None:
             self._state = WatcherState.decoded(notes)
-        reading = await self._read()
+        untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)
+        reading = await self._read({kind: pages.number for kind, pages in untold.items()})
         self._answered = reading.now
         state, alarms = judge(self._state, reading)
         for alarm in alarms:
-            await self._tell(alarm)
+            await self._tell(alarm, untold)
         # last: an alarm that was not stored is raised again
         self._state = state
         await self._lock.claim(state.encoded())
         return True
 
-    async def _read(self) -> CrawlReading:
+    async def _read(self, untold: Mapping[Kind, int]) -> CrawlReading:
         workers = self.crawl.workers
         now, totals = await figures(self.frontier, self.crawl), await self.crawl.totals()
         alive = await workers.count_alive()
         engine_now, lost = await workers.lost()
-        untold = await asyncio.to_thread(self.post.stuck.count_untold, self.about.crawl)
         return reading_of(
             now,
             totals,
@@ -196,7 +196,7 @@ class Watcher:
             untold=untold,
         )
 
-    async def _tell(self, alarm: Alarm) -> None:
+    async def _tell(self, alarm: Alarm, untold: Mapping[Kind, UntoldPages]) -> None:
         lines = [alarm.text]
         if alarm.kind == "HOSTS":
             lines += await self._hosts()
@@ -205,7 +205,7 @@ class Watcher:
             lines = [self.about.listing, *await self._examples(kind)]
         await self._put(alarm.kind, alarm.mark, alarm.title, "\n".join(lines))
         if kind:
-            await self._mark(kind)
+            await self._mark(kind, untold[kind].until)
         await self.crawl.workers.bury(alarm.lost)
 
     async def _tell_of_engine(self, error: BaseException) -> None:
@@ -229,8 +229,8 @@ class Watcher:
         known = {} if self._state is None else self._state.lost
         return sorted(worker for worker in lost if known.get(worker) != NOTIFIED)
 
-    async def _mark(self, kind: Kind) -> None:
-        await asyncio.to_thread(self.post.stuck.mark_notified, self.about.crawl, kind, utc_now())
+    async def _mark(self, kind: Kind, until: datetime) -> None:
+        await asyncio.to_thread(self.post.stuck.mark_notified, self.about.crawl, kind, utc_now(), until)
 
     async def _hosts(self) -> list[str]:
         """Returns some of the hosts that were given up."""

@@ -45,7 +45,7 @@ def test_pages_are_listed_by_url_and_read_in_batches(stuck: StuckPages) -> None:
 
 def test_page_that_is_stuck_again_keeps_when_it_first_was(stuck: StuckPages) -> None:
     stuck.add([a_page(1)])
-    stuck.mark_notified("news", "SCHEMA", at(1))
+    stuck.mark_notified("news", "SCHEMA", at(1), until=at(1))
     again = StuckPage("news", a_page(1).url, "SCHEMA", "NUL \0 and \ud800", at(5), at(5))
     stuck.add([a_page(1), again, again])
     assert stuck.pages("news") == [
@@ -79,14 +79,14 @@ def test_an_older_file_that_may_only_be_read_is_refused(
 
 def test_notifications_tell_of_each_page_once(stuck: StuckPages) -> None:
     stuck.add([a_page(1), a_page(2), a_page(3, "DOCUMENT"), a_page(4, minutes=9), a_page(5, crawl="shop")])
-    assert stuck.count_untold("news") == {"SCHEMA": 3, "DOCUMENT": 1}
+    assert stuck.count_untold("news") == {"SCHEMA": (3, at(9)), "DOCUMENT": (1, NOW)}
     assert stuck.untold("news", "DOCUMENT") == [a_page(3, "DOCUMENT")]
     assert stuck.mark_notified("news", "SCHEMA", at(2), until=at(1)) == 2
     assert stuck.untold("news", "SCHEMA") == [a_page(4, minutes=9)]
-    assert stuck.mark_notified("news", "SCHEMA", at(3)) == 1
-    assert stuck.mark_notified("news", "SCHEMA", at(3)) == 0
-    assert stuck.count_untold("news") == {"DOCUMENT": 1}
-    assert stuck.count_untold("shop") == {"SCHEMA": 1}
+    assert stuck.mark_notified("news", "SCHEMA", at(3), until=at(9)) == 1
+    assert stuck.mark_notified("news", "SCHEMA", at(3), until=at(9)) == 0
+    assert stuck.count_untold("news") == {"DOCUMENT": (1, NOW)}
+    assert stuck.count_untold("shop") == {"SCHEMA": (1, NOW)}
 
 
 def test_pages_are_forgotten_by_crawl_kind_and_url(stuck: StuckPages) -> None:

@@ -81,7 +81,7 @@ def test_records_have_their_times(stored: Stored) -> None:
     stored.add("/queued", fetched_at=at(5), queued_at=at(3))
     stored.add("/old", fetched_at=at(5))
     stored.stuck.add([a_stuck("/stuck", queued_at=at(0.5)), a_stuck("/stuck-old")])
-    stored.stuck.mark_notified(CRAWL, "DOCUMENT", at(9))
+    stored.stuck.mark_notified(CRAWL, "DOCUMENT", at(9), until=at(9))
     times = {one.url.removeprefix(SITE): one[2:5] for records in stored.read() for one in records}
     assert times == {
         "/stuck": (at(0.5), at(2), at(9)),

@@ -157,7 +157,7 @@ def use_jobs_and_alarms(uri: str) -> None:
         stuck.count_urls("news")
         stuck.count_untold("news")
         stuck.untold("news", "DEAD_LETTER")
-        stuck.mark_notified("news", "DEAD_LETTER", NOW)
+        stuck.mark_notified("news", "DEAD_LETTER", NOW, NOW)
         stuck.raw(["https://a.example/1"])
         stuck.remove("news")
     with Outbox(uri) as outbox:

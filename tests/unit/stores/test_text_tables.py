@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -20,7 +21,7 @@ from webcrawl.documents.payload import StoredPayload, StoredRows
 from webcrawl.errors import LibraryMissing, StoreError
 from webcrawl.pipelines.texts import _Table
 from webcrawl.stores.objects.folder import FolderStore
-from webcrawl.stores.tables import texts
+from webcrawl.stores.tables import journal as journal_module, texts
 from webcrawl.stores.tables.journal import Journal, journal_path
 from webcrawl.stores.tables.texts import TextTable, schema
 from webcrawl.stores.uploads import Uploads
@@ -298,3 +299,20 @@ def test_texts_in_an_object_store_are_known(tmp_path: Path) -> None:
     assert later.write([unchanged(stored._replace(file="deleted"), 3)]) != [stored]
     later.close()
     assert len(rows(tmp_path / "remote")) == 2
+
+
+def test_rows_are_stored_once_when_a_journal_cannot_be_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    table = TextTable(tmp_path, "news", roll_bytes=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module.os, "fsync", full)
+        # a worker repeats a write that raises
+        table.write([page(1)])
+    table.write([page(2)])
+    table.close()
+    assert [row["url"] for row in rows(tmp_path)] == [page(1).url, page(2).url]
+    assert "No space left" in caplog.text

@@ -124,11 +124,18 @@ class TableStore:
             journal.close()
 
     def _roll(self) -> None:
-        """Leaves the current journal to be finished, as if its process had died."""
+        """Leaves the current journal to be finished, as if its process had died.
+
+        A journal that cannot be flushed is finished all the same: its entries have been written, so an error would
+        make the caller of `write` write them again.
+        """
         journal, self._journal = self._journal, None
         if journal is not None:
-            journal.close()
             self._news.set()
+            try:
+                journal.close()
+            except StoreError as error:
+                logger.warning("%s; its %s are made Parquet all the same", error, self._table.what)
 
     def _run(self) -> None:
         """Finishes journals until the store is closed."""

@@ -22,6 +22,8 @@ from webcrawl.stores.stored_pages import StoredPages
 
 _LONGEST_NAME = 120
 _MOST_HOPS = 10
+_MOST_FOLDERS, _LONGEST_PATH = 100, 2_000
+"""Systems open paths of 4,096 bytes at most, with the folder of the mirror."""
 # characters that some file systems refuse in names, and "%" and "#", which must be escaped in addresses
 _UNSAFE = re.compile(r'[\x00-\x20<>:"/\\|?*%#\x7f]+')
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
@@ -36,10 +38,11 @@ _SUFFIXES = {
 
 
 class Mirrored(NamedTuple):
-    """The number of files written, and of pages that are not in the archive."""
+    """The numbers of files written, of pages not in the archive, and of pages whose path is too deep or long."""
 
     files: int
     missing: int
+    too_deep: int
 
 
 def local_path(url: str, mime_type: str) -> str:
@@ -63,9 +66,11 @@ def local_path(url: str, mime_type: str) -> str:
 def paths(pages: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns the paths of files by URL, for pairs of URL and MIME type.
 
-    Paths are unique, also on case-insensitive file systems, and no file has the path of a folder.
+    Paths are unique, also on case-insensitive file systems, and no file has the path of a folder. URLs whose path has
+    more than 100 folders or 2,000 bytes are left out.
     """
-    wanted = {url: local_path(url, mime_type) for url, mime_type in pages}
+    every = ((url, local_path(url, mime_type)) for url, mime_type in pages)
+    wanted = {url: path for url, path in every if _fits(path)}
     folders = {parent.lower() for path in wanted.values() for parent in _parents(path)}
     taken: set[str] = set()
     for url, path in wanted.items():
@@ -103,7 +108,7 @@ def write_mirror(stored: StoredPages, folder: Path, variants: Variants, crawl: s
         except OSError as error:
             raise StoreError(f"cannot write {folder / path}: {error.strerror or error}") from error
         written += 1
-    return Mirrored(written, missing)
+    return Mirrored(written, missing, len(pages) - len(files))
 
 
 def _content(stored: StoredPages, row: Row, address: Callable[[str], str | None]) -> Iterable[bytes] | None:
@@ -141,6 +146,10 @@ def _name(text: str) -> str:
         return raw.decode()
     suffix = match[0] if (match := _SUFFIX.search(name)) else ""
     return raw[: _LONGEST_NAME - 26].decode("utf-8", "ignore") + f"~{_hash(text)}{suffix}"
+
+
+def _fits(path: str) -> bool:
+    return path.count("/") <= _MOST_FOLDERS and len(path.encode()) <= _LONGEST_PATH
 
 
 def _numbered(path: str, url: str) -> str:

@@ -78,4 +78,6 @@ class Mirror(BroadSpider):
             variants = Variants(session.canonicalizer, session.dust.simplest_of)
             written = write_mirror(stored, folder, variants, session.connection.keys.crawl)
         left_out = f"; not in the archive: {counted(written.missing, 'page')}" if written.missing else ""
+        if written.too_deep:
+            left_out += f"; with too many folders or too long a path: {counted(written.too_deep, 'page')}"
         print(f"Wrote {counted(written.files, 'file')} to {folder}{left_out}.", flush=True)

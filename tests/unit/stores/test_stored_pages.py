@@ -139,8 +139,17 @@ def test_page_that_exceeds_the_parse_timeout_is_mirrored_unchanged(
     with crawl.stored() as stored:
         document = next(stored.document(row) for row in stored.rows())
         assert document is not None and document.refused and document.elements == []
-        assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (1, 0)
+        assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (1, 0, 0)
     assert (tmp_path / "mirror" / "www.example.org" / "index.html").read_bytes() == nested
+
+
+def test_a_mirror_leaves_out_pages_whose_path_is_too_deep_or_long(crawl: Crawl, tmp_path: Path) -> None:
+    crawl.put("", PAGE)
+    crawl.put("a/" * 1_015 + "x.html", PAGE)
+    crawl.put("/".join(["b" * 119] * 30), PAGE)
+    with crawl.stored() as stored:
+        assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (1, 0, 2)
+    assert [path.name for path in (tmp_path / "mirror" / "www.example.org").iterdir()] == ["index.html"]
 
 
 def test_mirror_of_large_bodies_takes_bounded_memory(crawl: Crawl, tmp_path: Path) -> None:
@@ -154,7 +163,7 @@ def test_mirror_of_large_bodies_takes_bounded_memory(crawl: Crawl, tmp_path: Pat
     with crawl.stored() as stored:
         tracemalloc.start()
         try:
-            assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (2, 0)
+            assert write_mirror(stored, tmp_path / "mirror", Variants(Canonicalizer())) == (2, 0, 0)
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

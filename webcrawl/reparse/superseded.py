@@ -14,8 +14,10 @@ from webcrawl.config import StoreConfig
 from webcrawl.errors import StoreError, brief
 from webcrawl.links.arrow import PAGES, footer_of, pyarrow
 from webcrawl.reparse.plan import Reading
+from webcrawl.stores.archive import spool_of
 from webcrawl.stores.objects.store import ObjectFile, ObjectStore, open_store
 from webcrawl.stores.tables.journal import SUFFIX
+from webcrawl.stores.tables.merges import REPLACED, finish_merges, locked_tables
 from webcrawl.stores.tables.parquet import parquet_writer
 from webcrawl.stores.tables.texts import LARGE
 from webcrawl.stores.warc.files import prefix_of
@@ -37,7 +39,7 @@ def leave_out(config: StoreConfig, crawl: str, readings: Readings) -> int:
     """Rewrites the tables of links and texts without rows of earlier readings of the same fetches.
 
     Returns the number of rows that were left out. Each file is replaced in one step. Files that wait for their upload
-    stay as they are. Raises StoreError.
+    stay as they are. Raises StoreError, also while another process merges the files.
     """
     tables = []
     if config.keeps_links:
@@ -47,9 +49,14 @@ def leave_out(config: StoreConfig, crawl: str, readings: Readings) -> int:
     left_out = 0
     for uri, columns in tables:
         store = open_store(uri, "STORE_URI", config.object_stores)
-        for name, size in sorted(store.objects()):
-            if name.endswith(SUFFIX) and "/" not in name:
-                left_out += _rewrite(store, name, size, columns, readings)
+        if next(iter(store.objects()), None) is None:
+            continue
+        # a merge would write the rows of the files as they were before
+        with locked_tables(store.folder or spool_of(config, uri)):
+            finish_merges(store, abandoned=True)
+            for name, size in sorted(store.objects()):
+                if name.endswith(SUFFIX) and "/" not in name:
+                    left_out += _rewrite(store, name, size, columns, readings)
     return left_out
 
 
@@ -107,6 +114,8 @@ def _write_others(store: ObjectStore, name: str, file: Any, columns: _Columns, k
                     urls.update(remaining[columns.url].unique().to_pylist())
             if PAGES in (file.metadata.metadata or {}):
                 made.add_key_value_metadata(footer_of(urls))
+            if replaced := (file.metadata.metadata or {}).get(REPLACED):
+                made.add_key_value_metadata({REPLACED: replaced})
         store.move_file(name, path)
 
 

@@ -118,8 +118,8 @@ def test_two_merges_at_once_and_damaged_notes_are_refused(tmp_path: Path) -> Non
     fill(tmp_path, [1, 1])
     store = FolderStore(tmp_path.as_uri())
     with (
-        merges._locked(tmp_path),
-        pytest.raises(StoreError, match="another process is merging the files in"),
+        merges.locked_tables(tmp_path),
+        pytest.raises(StoreError, match="another process is merging or rewriting the files in"),
     ):
         merge_files(config(tmp_path))
     store.put("_merged-1.merge", b"[]")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 import duckdb
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.crawls import CHECKOUT
 from tests.project.documentation import blocks
 from tests.unit.links.rows import entry
+from tests.unit.stores.test_text_tables import NOW as TEXT_TIME, page as text_page
 from webcrawl.config import StoreConfig
+from webcrawl.errors import StoreError
 from webcrawl.links.questions import links_from
 from webcrawl.links.sources import link_files
 from webcrawl.links.store import LinkStore
 from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.superseded import leave_out
+from webcrawl.stores.objects.folder import FolderStore
+from webcrawl.stores.tables.merges import ReplacedFiles, locked_tables
+from webcrawl.stores.tables.text_merges import merge_texts
+from webcrawl.stores.tables.texts import TextTable, text_files
 
 PAGES = [f"http://a.example/{number}" for number in range(4)]
 LAST = next(code for code in blocks(CHECKOUT / "docs" / "reference" / "links.md", "sql") if "QUALIFY" in code)
@@ -134,3 +141,55 @@ def test_newer_fetches_count_and_confirmations_are_of_the_fetch_that_is_read(tmp
         f"SELECT epoch_us(time) FROM '{tmp_path}/*.parquet' WHERE from_url = '{other}'"
     ).fetchall()
     assert rows == [(fetched_at,)] * 2
+
+
+def text_files_of(folder: Path) -> StoreConfig:
+    """The stores of a crawl with two pages and one in files of texts."""
+    for numbers in ((0, 1), (2,)):
+        table = TextTable(folder / "texts", "broad")
+        table.write([text_page(number, url=PAGES[number]) for number in numbers])
+        table.close()
+    return StoreConfig.from_settings({"DATA_DIR": str(folder), "TEXT": "parquet"})
+
+
+def rows_of(config: StoreConfig) -> list[str]:
+    files = [opened() for opened in text_files(config)]
+    return sorted(
+        url for file in files for group in file.groups for url in file.read(group, ["url"])["url"].to_pylist()
+    )
+
+
+def later(urls: Sequence[str]) -> dict[str, Reading]:
+    """The first page was read again."""
+    fetched = int(TEXT_TIME.timestamp() * 1e6)
+    return {url: Reading(fetched, fetched + 5_000_000) for url in urls if url == PAGES[0]}
+
+
+def test_a_merge_and_a_rewriting_exclude_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = text_files_of(tmp_path)
+    with (
+        locked_tables(tmp_path / "texts"),
+        pytest.raises(StoreError, match="another process is merging or rewriting"),
+    ):
+        leave_out(config, "broad", later)
+    refused, move = [], FolderStore.move_file
+
+    def merging(store: FolderStore, name: str, path: Path) -> None:
+        """Rewrites a file while a merge begins."""
+        with pytest.raises(StoreError) as error:
+            merge_texts(config)
+        refused.append(error)
+        move(store, name, path)
+
+    monkeypatch.setattr(FolderStore, "move_file", merging)
+    assert leave_out(config, "broad", later) == 1 and refused
+    assert rows_of(config) == sorted(PAGES[1:3])
+
+
+def test_a_rewritten_merged_file_names_what_it_replaced(tmp_path: Path) -> None:
+    config = text_files_of(tmp_path)
+    before = {path.stem for path in (tmp_path / "texts").glob("*.parquet")}
+    merge_texts(config)
+    assert leave_out(config, "broad", later) == 1
+    replaced = ReplacedFiles(FolderStore((tmp_path / "texts").as_uri()))
+    assert all(name in replaced for name in before)

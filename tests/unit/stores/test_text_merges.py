@@ -119,8 +119,8 @@ def test_an_unchanged_text_in_a_merged_file_is_not_stored_again(tmp_path: Path) 
 def test_another_merge_is_an_error_and_a_damaged_note_is_named(tmp_path: Path) -> None:
     fill(tmp_path)
     with (
-        merges._locked(tmp_path / "texts"),
-        pytest.raises(StoreError, match="another process is merging the files in"),
+        merges.locked_tables(tmp_path / "texts"),
+        pytest.raises(StoreError, match="another process is merging or rewriting the files in"),
     ):
         merge_texts(config(tmp_path))
     (tmp_path / "texts" / "_merged-1.merge").write_text("[]")

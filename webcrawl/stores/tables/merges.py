@@ -71,7 +71,7 @@ def merge(store: ObjectStore, spool: Path, how: TableMerge, run: RunJobs | None 
     merge on this machine is an error. No other machine may merge files of the same store at the same time. `run`: by
     default one job after another.
     """
-    with _locked(spool):
+    with locked_tables(spool):
         finish_merges(store, abandoned=True)
         groups = enumerate(_groups(store, spool, how), 1)
         jobs = [MergeJob(names, unique_name(_PREFIX[:-1], number)) for number, names in groups]
@@ -118,7 +118,11 @@ def merge_job(store: ObjectStore, job: MergeJob, how: TableMerge) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked_tables(folder: Path) -> Iterator[None]:
+    """Prevents others from merging or rewriting the files of the store whose folder or spool this is.
+
+    Raises StoreError if another process does so now.
+    """
     path = folder / _LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +131,7 @@ def _locked(folder: Path) -> Iterator[None]:
         raise failure("open", path, error) from error
     try:
         if not try_lock(descriptor, path):
-            raise StoreError(f"another process is merging the files in {folder}")
+            raise StoreError(f"another process is merging or rewriting the files in {folder}")
         yield
         path.unlink(missing_ok=True)
     finally:

@@ -161,7 +161,10 @@ def test_a_url_is_queued_in_a_crawl_that_has_not_seen_it(
     answer = client.post("/v1/urls", json=wanted | {"level": 1})
     assert (answer.status_code, answer.json()) == (202, {"queued": 1})
     assert client.post("/v1/urls", json=wanted).json() == {"queued": 0}
-    for wrong in ({"tag": "t"}, {"max_age": 5}, {"level": 8}, {"urls": []}, {"urls": ["mailto:a@b"]}):
+    wrong_values = ({"tag": "t"}, {"max_age": 5}, {"level": 8}, {"urls": []}, {"urls": ["mailto:a@b"]})
+    wrong_ends = ({"crawl": "broad\n"}, {"crawl": "live", "max_age": "5m\n"})
+    too_long = {"crawl": "live", "meta": {"text": "x" * 300_000}}
+    for wrong in (*wrong_values, *wrong_ends, too_long):
         answer = client.post("/v1/urls", json=wanted | wrong)
         assert answer.status_code == 400, wrong
     web.put("127.0.1.1", "/more", "<title>More</title>")

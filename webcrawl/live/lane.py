@@ -43,16 +43,19 @@ class LiveLane:
         """Monotonic time, and the number of messages that were finished since the stream began."""
 
     async def put(self, requests: Sequence[LiveRequest]) -> list[str]:
-        """Appends messages; returns their IDs in the stream. Raises LiveLaneFull, and then appends none."""
+        """Appends messages; returns their IDs in the stream.
+
+        Raises LiveLaneFull, and WrongMessage for a message that is too long, and then appends none.
+        """
         if time.monotonic() - self._looked > _LOOK_SECONDS or self._waiting + len(requests) > self._most:
             await self._look()
         if self._waiting + len(requests) > self._most:
             raise LiveLaneFull(self._waiting, self._retry_after(len(requests)))
-        self._waiting += len(requests)
         commands = [
             Command(self.stream, ("XADD", self.stream, "*", *_flat(request.to_message())))
             for request in requests
         ]
+        self._waiting += len(requests)
         return [_text(number) for number in await self._engine.change_all(commands)]
 
     async def waiting(self) -> int:

@@ -64,7 +64,10 @@ class LiveRequest:
             raise WrongMessage(f"related may have {', '.join(sorted(RELATED))}, not {min(unknown)!r}")
 
     def to_message(self) -> dict[str, str]:
-        """Returns the fields of a message; fields with their defaults are left out."""
+        """Returns the fields of a message; fields with their defaults are left out.
+
+        Raises WrongMessage if they are longer than `from_message` accepts.
+        """
         message = {"url": self.urls[0]} if len(self.urls) == 1 else {"urls": "\n".join(self.urls)}
         optional = {
             "id": self.id,
@@ -73,9 +76,12 @@ class LiveRequest:
             "max_age": f"{self.max_age:g}" if self.max_age else "",
             "related": ",".join(sorted(self.related)),
             "render": "1" if self.render else "",
-            "meta": json.dumps(self.meta) if self.meta else "",
+            "meta": _written(self.meta) if self.meta else "",
         }
-        return message | {name: value for name, value in optional.items() if value}
+        message |= {name: value for name, value in optional.items() if value}
+        if sum(len(value.encode(errors="replace")) for value in message.values()) > _MOST_BYTES:
+            raise WrongMessage(f"a message has at most {_MOST_BYTES} bytes")
+        return message
 
     @classmethod
     def from_message(cls, message: Mapping[bytes, bytes]) -> LiveRequest:
@@ -136,6 +142,13 @@ def _seconds(fields: Mapping[str, str], name: str) -> float:
         return float(_SECONDS.parse(text))
     except (ValueError, WrongEntry):
         raise WrongMessage(f"{name} is {_SECONDS.allowed}, not {brief(repr(text))}") from None
+
+
+def _written(meta: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(meta)
+    except RecursionError as error:
+        raise WrongMessage(f"meta is not JSON: {error}") from None
 
 
 def _meta(text: str) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 CrawlName: TypeAlias = Annotated[
-    str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$", description="By default the live lane.")
+    str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}$(?!\n)", description="By default the live lane.")
 ]
 
 

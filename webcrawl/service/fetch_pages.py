@@ -34,7 +34,9 @@ _Wait = Annotated[
 
 
 MaxAge: TypeAlias = Annotated[
-    Annotated[float, Meta(ge=0, le=1e10)] | Annotated[str, Meta(pattern=r"^[0-9]{1,9}[smhd]?$")] | UnsetType,
+    Annotated[float, Meta(ge=0, le=1e10)]
+    | Annotated[str, Meta(pattern=r"^[0-9]{1,9}[smhd]?$(?!\n)")]
+    | UnsetType,
     Meta(
         description="How old a stored page may be: seconds, or text such as 90s, 5m, 2h or 7d. "
         "By default FETCH_MAX_AGE."

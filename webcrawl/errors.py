@@ -39,6 +39,7 @@ CrawlError
 ├── LongWait                 the turn of an IP address or a host will not come soon
 ├── Abandoned                the crawl is closing; requests that wait for their turn are not sent
 ├── Unserializable           a request cannot be stored outside its process
+├── WorkCancelled            a callback or a pipeline ended with a CancelledError, although its page was not given up
 ├── WrongMessage             a message of the live lane cannot be used (also a ValueError)
 ├── LiveLaneFull             too many messages wait in the live lane
 ├── ServiceUnreachable       a client of the HTTP API got no answer
@@ -302,6 +303,10 @@ class LongWait(CrawlError):
 
 class Abandoned(CrawlError):
     """The crawl is closing: a request that has not been sent yet must not be sent."""
+
+
+class WorkCancelled(CrawlError):
+    """A callback or a pipeline ended with asyncio's CancelledError, although nobody gave its page up."""
 
 
 class Unserializable(CrawlError):

@@ -215,8 +215,8 @@ class FrontierScheduler(RedisScheduler):
         session.scope.starts.watch(self.crawler)
         await note_run(session.connection, self.spider.name, self.crawler.settings)
         worker.start()
-        if timeout := session.config.processing_timeout:
-            self._hung = HungPages(self._tasks, lambda: worker.waits, self.crawler.engine.scraper, timeout)
+        timeout = session.config.processing_timeout
+        self._hung = HungPages(self._tasks, lambda: worker.waits, self.crawler.engine.scraper, timeout)
         if is_fed(self.spider):
             self._feeding = self._feed()
 

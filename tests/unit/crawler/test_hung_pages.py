@@ -1,16 +1,18 @@
-"""When the work on a page counts as hung: not while it may wait for stores or the engine."""
+"""When the work on a page counts as hung: not while it may wait for stores or the engine. Work that is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scrapy import Request
 from scrapy.http import Response
+from scrapy.logformatter import LogFormatter
+from scrapy.signals import item_error
 from twisted.python.failure import Failure
 
 from webcrawl.config import ReaderConfig
@@ -18,6 +20,7 @@ from webcrawl.crawler.pages.hung_pages import HungPages
 from webcrawl.crawler.pages.scraper_slot import ScraperSlot
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.documents.mime.reader_processes import Readers
+from webcrawl.errors import WorkCancelled
 from webcrawl.frontier import LeasedURL
 
 URL = "http://a.test/"
@@ -92,6 +95,95 @@ async def _hang_while_stores_are_away() -> None:
         oldest[1].settlement.reason == "its callback or pipelines took longer than 60 s (PROCESSING_TIMEOUT)"
     )
     pages.stop()
+
+
+class CancelledWork(Scraper):
+    """A scraper whose callback and pipelines end as `how` says; it keeps the signals of its errors."""
+
+    def __init__(self, how: Callable[[], Any]) -> None:
+        super().__init__()
+        self._how = how
+        self.signals: list[tuple[object, object]] = []
+        self.crawler.spider = None
+        self.crawler.signals = SimpleNamespace(send_catch_log_async=self._keep)
+        self.logformatter = LogFormatter()
+
+    async def _keep(self, *, signal: object, failure: Failure, **_: Any) -> None:
+        self.signals.append((signal, failure.value))
+
+    async def call_spider_async(self, result: Any, request: Request) -> None:
+        await self._how()
+
+    async def start_itemproc_async(self, item: Any, *, response: Any) -> None:
+        await self._how()
+
+
+async def raises() -> None:
+    raise asyncio.CancelledError
+
+
+async def awaits_a_cancelled_task() -> None:
+    task = asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def cancelled_items() -> AsyncIterator[int]:
+    yield 1
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("how", [raises, awaits_a_cancelled_task, cancels_itself])
+def test_work_that_is_cancelled_by_its_own_code_has_failed(how: Callable[[], Any]) -> None:
+    async def handle() -> None:
+        scraper, request = CancelledWork(how), Request(URL)
+        pages = HungPages(tasks(), lambda: False, scraper, TIMEOUT)
+        with pytest.raises(WorkCancelled):
+            await scraper.call_spider_async(None, request)
+        await scraper.start_itemproc_async({"n": 1}, response=None)
+        assert [signal for signal, _ in scraper.signals] == [item_error]
+        assert isinstance(scraper.signals[0][1], WorkCancelled)
+        pages.stop()
+
+    asyncio.run(handle())
+
+
+def test_items_that_end_with_a_cancellation_are_an_error_of_the_callback() -> None:
+    async def handle() -> Scraper:
+        scraper, request = Scraper(), Request(URL)
+        pages = HungPages(tasks(), lambda: False, scraper, 0)
+        await scraper.handle_spider_output_async(cancelled_items(), request, None)
+        pages.stop()
+        return scraper
+
+    scraper = asyncio.run(handle())
+    assert scraper.items == [1] and [type(error) for error in scraper.errors] == [WorkCancelled]
+
+
+def test_work_that_a_forced_stop_cancels_has_not_failed() -> None:
+    async def handle() -> None:
+        ours, scraper, request = tasks(), CancelledWork(raises), Request(URL)
+        pages = HungPages(ours, lambda: False, scraper, TIMEOUT)
+        ours.abandon()
+        for work in (
+            scraper.call_spider_async(None, request),
+            scraper.start_itemproc_async(1, response=None),
+        ):
+            with pytest.raises(asyncio.CancelledError):
+                await work
+        await scraper.handle_spider_output_async(cancelled_items(), request, None)
+        assert not scraper.signals and not scraper.errors
+        pages.stop()
+
+    asyncio.run(handle())
 
 
 class Results:

@@ -1,4 +1,8 @@
-"""Gives back pages whose callback or pipelines hang, for example on a server that never answers."""
+"""Gives back pages whose callback or pipelines hang, for example on a server that never answers.
+
+Scrapy takes a CancelledError that a callback or a pipeline raises for the end of its own task, so that nothing tells of
+it. Here it is an error like others, unless the work was given back or the crawl stops at once.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,26 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import iter_errback
+from scrapy.utils.log import logformatter_adapter
 from twisted.python.failure import Failure
 
 from webcrawl.crawler.scheduling.tasks import Tasks
+from webcrawl.errors import WorkCancelled
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 10.0
 
-_Work = set[asyncio.Task[Any]]
-"""The tasks that are in the callback or the pipelines of a page."""
+
+class _Work(set[asyncio.Task[Any]]):
+    """The tasks that are in the callback or the pipelines of a page."""
+
+    is_given_back = False
+
+
 _WORK: ContextVar[_Work] = ContextVar("_WORK")
 """The work to which a task belongs; a task inherits it from the task that creates it."""
 
@@ -31,7 +42,8 @@ class HungPages:
     """Ends the work on pages that takes longer than `timeout` seconds; their URLs are tried again, as after an error.
 
     The work is cancelled and its request ended, so that later results of the work do not count and the crawl can end.
-    Time in which `waits` returns True does not count: the stores or the engine then accept nothing.
+    Time in which `waits` returns True does not count: the stores or the engine then accept nothing. With a
+    `timeout` of 0, no work is ended.
     """
 
     def __init__(self, tasks: Tasks, waits: Callable[[], bool], scraper: Any, timeout: float) -> None:
@@ -48,11 +60,12 @@ class HungPages:
         scraper.start_itemproc_async = self._processed
         self._held = 0.0
         """Monotonic time until which work may have waited for stores or engine."""
-        self._looking = asyncio.create_task(self._look_often())
+        self._looking = asyncio.create_task(self._look_often()) if timeout else None
 
     def stop(self) -> None:
         """Stops looking for hung pages."""
-        self._looking.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
 
     async def _look_often(self) -> None:
         every = min(_LOOK_SECONDS, self._timeout / 4)
@@ -75,17 +88,23 @@ class HungPages:
         reason = f"its callback or pipelines took longer than {self._timeout:,g} s (PROCESSING_TIMEOUT)"
         logger.warning("%s is given back: %s", request.url, reason)
         self._tasks.fail_processing(request, reason)
+        work.is_given_back = True
         for task in work:
             task.cancel()
         end(request)
 
     async def _called(self, result: Any, request: Request) -> Any:
         """Calls the callback or errback of a request."""
-        work: _Work = set()
+        work = _Work()
         _WORK.set(work)
         self._working[request] = work
         with _Entered():
-            return await self._call(result, request)
+            try:
+                return await self._call(result, request)
+            except asyncio.CancelledError as error:
+                if self._is_given_up():
+                    raise
+                raise _cancelled("the callback") from error
 
     async def _handled(
         self, output: Iterable[Any] | AsyncIterator[Any], request: Request, response: Any
@@ -107,21 +126,55 @@ class HungPages:
                     except Exception:  # as in Scrapy: the callback may go on
                         scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
                         continue
+                    except asyncio.CancelledError:
+                        if self._is_given_up():
+                            raise
+                        self._callback_cancelled(request, response)
+                        continue
                     if isinstance(result, Request):
                         scraper.crawler.engine.crawl(result)
                     elif result is not None:
                         if len(tasks) >= scraper.concurrent_items:
                             _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                         tasks.add(asyncio.create_task(self._processed(result, response=response)))
-        except asyncio.CancelledError:  # the page is given back
-            pass
+        except asyncio.CancelledError:
+            if not self._is_given_up():
+                self._callback_cancelled(request, response)
         if tasks:
             await asyncio.wait(tasks)
+
+    def _callback_cancelled(self, request: Request, response: Any) -> None:
+        failure = Failure(_cancelled("the callback"))  # type: ignore[no-untyped-call]
+        self._scraper.handle_spider_error(failure, request, response)
 
     async def _processed(self, item: Any, *, response: Any) -> None:
         """Sends an item through the pipelines."""
         with _Entered():
-            await self._process_item(item, response=response)
+            try:
+                await self._process_item(item, response=response)
+            except asyncio.CancelledError as error:
+                if self._is_given_up():
+                    raise
+                await self._failed(item, response, _cancelled("a pipeline"), error)
+
+    async def _failed(self, item: Any, response: Any, failure: WorkCancelled, cause: BaseException) -> None:
+        """Tells of an item that a pipeline failed to process, as Scrapy does for an Exception."""
+        failure.__cause__ = cause
+        crawler = self._scraper.crawler
+        entry = self._scraper.logformatter.item_error(item, failure, response, crawler.spider)
+        logger.log(*logformatter_adapter(entry), exc_info=failure)
+        await crawler.signals.send_catch_log_async(
+            signal=signals.item_error,
+            item=item,
+            response=response,
+            spider=crawler.spider,
+            failure=Failure(failure),  # type: ignore[no-untyped-call]
+        )
+
+    def _is_given_up(self) -> bool:
+        """Whether the crawl itself cancelled the current work: its page is given back, or the crawl stops at once."""
+        work = _WORK.get(None)
+        return self._tasks.is_abandoned or (work is not None and work.is_given_back)
 
 
 class _Entered:
@@ -139,3 +192,7 @@ class _Entered:
     def __exit__(self, *exception: object) -> None:
         if self._work is not None and self._task is not None:
             self._work.discard(self._task)
+
+
+def _cancelled(who: str) -> WorkCancelled:
+    return WorkCancelled(f"{who} was cancelled, or awaited a task that was cancelled (CancelledError)")

@@ -121,7 +121,8 @@ class Tasks:
             settlement
         )
         """Returns what is reported for a URL that would become a dead letter."""
-        self._abandoned = False
+        self.is_abandoned = False
+        """Whether outcomes are reported no more, because the crawl stops at once."""
         self._tasks: dict[Request, Task] = {}
         self.processing: dict[Request, Task] = {}
         """Tasks whose fetch is over, and whose pages are parsed or stored, in the order in which the fetches ended."""
@@ -236,11 +237,11 @@ class Tasks:
 
         What a cancelled task leaves behind is no outcome of its URL.
         """
-        self._abandoned = True
+        self.is_abandoned = True
 
     def end(self, request: Request) -> LeasedURL | None:
         """Reports the outcome when all work on a request is done; returns its URL, or None if it comes again."""
-        if self._abandoned:
+        if self.is_abandoned:
             return None
         self.finish_fetch(request)
         task = self._tasks.pop(request, None)

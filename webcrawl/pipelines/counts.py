@@ -10,6 +10,9 @@ from webcrawl.documents.mime.sniff import known_types
 from webcrawl.documents.page import AI_OPT_OUT, Page
 from webcrawl.frontier.figures import REMARK, UNREAD
 
+_MOST_BYTES = 1 << 50
+"""No page is longer; sums of the lengths of pages stay within 64 bits."""
+
 
 class CountsPipeline(SessionComponent):
     """Runs after all pipelines that read documents; counts unknown types as "other"."""
@@ -24,7 +27,7 @@ class CountsPipeline(SessionComponent):
             mime_type = item.mime_type if item.mime_type in self._known else "other"
             count = tasks_of(self._crawler).count
             count(f"type_pages.{mime_type}")
-            count(f"type_bytes.{mime_type}", item.length or 0)
+            count(f"type_bytes.{mime_type}", _size(item))
             if item.processing_error:
                 count(f"type_errors.{mime_type}")
             elif item.details and item.details.get("broken"):
@@ -40,3 +43,9 @@ class CountsPipeline(SessionComponent):
             if item.links.nofollow:
                 count("nofollow")
         return item
+
+
+def _size(page: Page) -> int:
+    """Returns the length of a page's body. The engine adds only such integers; a spider may have set another value."""
+    length = page.length
+    return length if type(length) is int and 0 <= length < _MOST_BYTES else 0

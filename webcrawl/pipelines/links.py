@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -13,7 +14,7 @@ from webcrawl.documents.html.link_rows import document_rows, pack_rows
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import StoredRows
 from webcrawl.links.entry import StoredLinks, microseconds
-from webcrawl.stores.group_commit import PAUSE, Batches
+from webcrawl.stores.group_commit import PAUSE, Batches, write_apart
 
 
 class LinksPipeline(SessionComponent):
@@ -33,7 +34,9 @@ class LinksPipeline(SessionComponent):
 
         # now, not when the spider opens: an unusable folder or bucket stops the crawl before it starts
         self._store = open_link_store(session.stores, session.connection.keys.crawl)
-        self._batches: Batches[Page, StoredRows] = Batches(self._write, pause=PAUSE)
+        self._batches: Batches[Page, StoredRows] = Batches(
+            partial(write_apart, write=self._write), pause=PAUSE
+        )
 
     async def process_item(self, item: Any) -> Any:
         if isinstance(item, Page) and (item.links.rows or _has_document_links(item)):
@@ -56,7 +59,7 @@ class LinksPipeline(SessionComponent):
             read_at=None if page.archived.read_at is None else microseconds(page.archived.read_at),
         )
 
-    def _write(self, pages: list[Page]) -> Sequence[StoredRows | Exception]:
+    def _write(self, pages: Sequence[Page]) -> Sequence[StoredRows]:
         # in the thread of the store: a sitemap has up to 50,000 links
         entries = [self._entry(page) for page in pages]
         digests = [entry.digest for entry in entries]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -31,7 +32,7 @@ from webcrawl.errors import (
 )
 from webcrawl.hosts.robots import robots_url
 from webcrawl.policies.change_signals import FEED, SITEMAP, lifetime_days
-from webcrawl.stores.group_commit import PAUSE, Batches
+from webcrawl.stores.group_commit import PAUSE, Batches, write_apart
 from webcrawl.urls.canonical import normalize, split
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ _ENDS = ("finished", "max_pages", "max_bytes")
 class MetadataPipeline(SessionComponent):
     """Commits the row of a page and frees its body.
 
-    While the database is unavailable or refuses every row, pages wait here and the worker pauses. If the database
-    refuses a single row, only the page of that row fails.
+    While the database is unavailable or refuses every row, pages wait here and the worker pauses. If a single row
+    cannot be stored, only the page of that row fails.
     """
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
@@ -66,7 +67,7 @@ class MetadataPipeline(SessionComponent):
 
             _check_weights(dates.weights.column, session.stores.metadata)
             self._due_pages = DuePages(session.stores.metadata, session.config.crawl_id, dates.weights.column)
-        self._batches = Batches(self._write, pause=PAUSE)
+        self._batches: Batches[Page, None] = Batches(partial(write_apart, write=self._write), pause=PAUSE)
         self._has_importance = session.config.importance != "off"
         self._has_lake = bool(read(crawler.settings, "LAKE"))
         if self._has_lake:
@@ -163,20 +164,13 @@ class MetadataPipeline(SessionComponent):
         except StoreError as error:
             logger.error("%s; the next run, or scrapy export --format iceberg, brings it up to date", error)
 
-    def _write(self, pages: list[Page]) -> list[None | Exception]:
-        try:
-            crawl = self._session.connection.keys.crawl
-            rows = [page.row() | _beside(page, crawl) for page in pages]
-            if self._session.revisit_dates is not None:
-                for page, row in zip(pages, rows, strict=True):
-                    row["lifetime"] = lifetime_days(*page.caching)
-            self._metadata.upsert(rows)
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            if len(pages) == 1:
-                return [error]
-            return [result for page in pages for result in self._write([page])]
+    def _write(self, pages: Sequence[Page]) -> list[None]:
+        crawl = self._session.connection.keys.crawl
+        rows = [page.row() | _beside(page, crawl) for page in pages]
+        if self._session.revisit_dates is not None:
+            for page, row in zip(pages, rows, strict=True):
+                row["lifetime"] = lifetime_days(*page.caching)
+        self._metadata.upsert(rows)
         return [None] * len(pages)
 
 

@@ -124,6 +124,21 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
         self._session.backpressure.shortage = shortage
 
     def _write(self, writes: list[_Write]) -> list[WarcLocation | Exception]:
+        try:
+            self._note_earlier(writes)
+        except StoreError:
+            raise
+        except Exception:
+            # a value that a spider has set does not fit: only its page fails
+            return write_alone(writes, self._write_one)
+        return write_alone(writes, lambda write: write.append())
+
+    def _write_one(self, write: _Write) -> WarcLocation:
+        self._note_earlier([write])
+        return write.append()
+
+    def _note_earlier(self, writes: list[_Write]) -> None:
+        """Notes what is stored of pages whose contents are those of an earlier fetch."""
         pages = [write.page for write in writes if write.page is not None]
         if pages:
             earlier = self._earlier_payloads().find(pages)
@@ -133,7 +148,6 @@ class WarcPipeline(SessionComponent, RobotsArchiver):
                 # a 304 has no payload, and what its row names is known
                 if page.status != UNCHANGED:
                     page.archived.stored_links = links
-        return write_alone(writes, lambda write: write.append())
 
     def _earlier_payloads(self) -> EarlierPayloads:
         if self._earlier is None:

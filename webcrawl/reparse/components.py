@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from scrapy import Request
@@ -22,13 +23,12 @@ from webcrawl.documents.html.links import PageLinks, PageResources
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, mime_type_of
 from webcrawl.documents.page import Page
 from webcrawl.documents.payload import STORED_LINKS, STORED_TEXT, StoredPayload, StoredRows
-from webcrawl.errors import StoreError, StoreUnavailable
 from webcrawl.links.entry import microseconds
 from webcrawl.pipelines.near_duplicates import simhash_of
 from webcrawl.reparse.archived import First
 from webcrawl.reparse.plan import Reading
 from webcrawl.reparse.scheduler import scheduler_of
-from webcrawl.stores.group_commit import Batches
+from webcrawl.stores.group_commit import Batches, write_apart
 from webcrawl.stores.locations import Row
 from webcrawl.stores.reread_rows import READ_FIELDS, RereadRows
 
@@ -111,7 +111,7 @@ class RowsPipeline(SessionComponent):
     def __init__(self, crawler: Crawler, session: Session) -> None:
         super().__init__(crawler, session)
         self._rows = RereadRows(session.stores.metadata, session.connection.keys.crawl)
-        self._batches: Batches[dict[str, Any], bool] = Batches(self._write)
+        self._batches: Batches[dict[str, Any], bool] = Batches(partial(write_apart, write=self._write))
 
     async def process_item(self, item: Any) -> Any:
         if not isinstance(item, Page):
@@ -134,18 +134,11 @@ class RowsPipeline(SessionComponent):
     async def close_spider(self) -> None:
         await self._batches.close(self._rows.close)
 
-    def _write(self, rows: list[dict[str, Any]]) -> list[bool | Exception]:
+    def _write(self, rows: Sequence[dict[str, Any]]) -> list[bool]:
         changed = [row["url"] for row in rows if row["simhash"] != row["simhash_before"]]
-        try:
-            if changed:
-                scheduler_of(self._crawler).changed.add(changed)
-            return list(self._rows.rewrite(rows))
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            if len(rows) == 1:
-                return [error]
-            return [result for row in rows for result in self._write([row])]
+        if changed:
+            scheduler_of(self._crawler).changed.add(changed)
+        return list(self._rows.rewrite(rows))
 
 
 def _row(page: Page, before: Row) -> dict[str, Any]:

@@ -91,7 +91,8 @@ class GroupCommit(Generic[T, R]):
 def write_alone(entries: Sequence[T], write: Callable[[T], R]) -> list[R | Exception]:
     """Writes entries one by one, so that a full disk at a later entry does not repeat the earlier ones.
 
-    Returns a result for each: what `write` returned, or its StoreError.
+    Returns a result for each: what `write` returned or raised. A value that a spider or a pipeline set may raise any
+    exception when it is stored, and its entry fails alone.
     """
     results: list[R | Exception] = []
     for entry in entries:
@@ -100,9 +101,22 @@ def write_alone(entries: Sequence[T], write: Callable[[T], R]) -> list[R | Excep
         except StoreUnavailable as error:
             # the following entries would fail too
             return results + [error] * (len(entries) - len(results))
-        except StoreError as error:
+        except Exception as error:
             results.append(error)
     return results
+
+
+def write_apart(entries: Sequence[T], write: Callable[[Sequence[T]], Sequence[R]]) -> Sequence[R | Exception]:
+    """Writes entries together; if that fails, one by one, so that an entry that cannot be stored fails alone.
+
+    Returns a result for each, as `write_alone` does. Raises StoreUnavailable if all must be written again.
+    """
+    try:
+        return write(entries)
+    except StoreUnavailable:
+        raise
+    except Exception:
+        return write_alone(entries, lambda entry: write([entry])[0])
 
 
 class Batches(GroupCommit[T, R]):

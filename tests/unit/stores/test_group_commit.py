@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from webcrawl.stores.group_commit import Batches
+from webcrawl.errors import StoreUnavailable
+from webcrawl.stores.group_commit import Batches, write_alone, write_apart
 
 
 def run(coroutine: Coroutine[Any, Any, None], seconds: float = 60.0) -> None:
@@ -248,3 +249,34 @@ def test_a_full_batch_does_not_wait_for_more() -> None:
         await batches.close()
 
     run(crawl())
+
+
+def recorded(entry: int) -> int:
+    """Returns the square of an entry; raises for bad values, and for 0 because there is no room."""
+    if entry == 0:
+        raise StoreUnavailable("no room")
+    if entry < 0:
+        raise OverflowError("too large")
+    return entry * entry
+
+
+def test_a_value_that_cannot_be_stored_fails_its_entry_alone() -> None:
+    good, bad, after = write_alone([2, -1, 3], recorded)
+    assert (good, type(bad), after) == (4, OverflowError, 9)
+    together: list[list[int]] = []
+
+    def write(entries: Sequence[int]) -> list[int]:
+        together.append(list(entries))
+        return [recorded(entry) for entry in entries]
+
+    assert write_apart([2, 3], write) == [4, 9]
+    assert together == [[2, 3]]
+    good, bad, after = write_apart([2, -1, 3], write)
+    assert (good, type(bad), after) == (4, OverflowError, 9)
+    assert together[1:] == [[2, -1, 3], [2], [-1], [3]]
+    with pytest.raises(StoreUnavailable):
+        write_apart([2, 0, -1], write)
+    # what is written by then is not written again
+    good, bad, *rest = write_apart([2, -1, 0, 3], write)
+    assert (good, type(bad)) == (4, OverflowError)
+    assert [type(error) for error in rest] == [StoreUnavailable, StoreUnavailable]

@@ -24,7 +24,14 @@ from webcrawl.crawler.responses import (
     says_nosniff,
     truncation_of,
 )
-from webcrawl.crawler.scheduling.requests import FETCH_CLASS, OFFSITE, QUEUED_AT, SITEMAP, STORED_REQUEST
+from webcrawl.crawler.scheduling.requests import (
+    FETCH_CLASS,
+    OFFSITE,
+    QUEUED_AT,
+    SITEMAP,
+    STORED_REQUEST,
+    referrer_of,
+)
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
 from webcrawl.documents.html.outline import Outline
@@ -110,7 +117,7 @@ def page_of(response: Response) -> Page:
         status=response.status,
         fetched_at=exchange.fetched_at if exchange else datetime.now(UTC),
         depth=meta.get("depth", 0),
-        referrer=meta.get("referrer"),
+        referrer=referrer_of(meta),
         attempts=meta.get("retry_times", 0) + 1,
         mime_type=document.mime_type,
         charset=document.charset,
@@ -179,7 +186,7 @@ def failed_page(request: Request, error: BaseException | None) -> Page:
         host=split(normalize(request.url))[0],
         fetched_at=datetime.now(UTC),
         depth=request.meta.get("depth", 0),
-        referrer=request.meta.get("referrer"),
+        referrer=referrer_of(request.meta),
         attempts=request.meta.get("retry_times", 0) + 1,
         error=brief(f"{type(error).__name__}: {error}"),
     )

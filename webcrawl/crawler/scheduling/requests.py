@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scrapy import Request, Spider
@@ -70,7 +70,7 @@ def to_candidate(
         fingerprint,
         level_of_priority(request.priority) if level is None else level,
         _depth(request),
-        _referrer(request),
+        referrer_of(request.meta),
         extra,
         anyway=request.dont_filter,
         is_fixed=extra is None and bool(request.priority),
@@ -89,9 +89,9 @@ def _depth(request: Request) -> int:
     return min(max(depth, 0), 2**31) if isinstance(depth, int) else 0
 
 
-def _referrer(request: Request) -> str | None:
-    """Returns the page that links to a request; `meta["referrer"]` may also be a user's own data."""
-    referrer = request.meta.get("referrer")
+def referrer_of(meta: Mapping[str, Any]) -> str | None:
+    """Returns the page that links to a request with this meta; `meta["referrer"]` may also be a user's own data."""
+    referrer = meta.get("referrer")
     return referrer if isinstance(referrer, str) and referrer.isprintable() else None
 
 
@@ -110,7 +110,7 @@ def is_plain(request: Request, spider: Spider) -> bool:
         and not (request.cb_kwargs or request.dont_filter)
         and priority_of_level(level_of_priority(request.priority)) == request.priority
         and request.errback in (None, getattr(spider, "errback", None))
-        and ("referrer" not in meta or meta["referrer"] == _referrer(request))
+        and ("referrer" not in meta or meta["referrer"] is referrer_of(meta))
         and "#" not in request.url
         and meta.get("is_start_request", "depth" not in meta) is (not meta.get("depth"))
         and (meta.keys() <= _PLAIN_META or _own_meta(request, spider).keys() <= _PLAIN_META)
@@ -123,7 +123,7 @@ def level_of(request: Request, prioritizer: Prioritizer) -> int:
         return level_of_priority(request.priority)
     url = normalize(request.url)
     return prioritizer.level_of_request(
-        Prospect(url, split(url)[1], _depth(request), _referrer(request) or "", time.time())
+        Prospect(url, split(url)[1], _depth(request), referrer_of(request.meta) or "", time.time())
     )
 
 

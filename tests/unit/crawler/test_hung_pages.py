@@ -186,6 +186,27 @@ def test_work_that_a_forced_stop_cancels_has_not_failed() -> None:
     asyncio.run(handle())
 
 
+def test_a_request_that_cannot_be_queued_is_an_error_of_the_callback_and_others_are_queued() -> None:
+    bad, good = Request(URL + "bad"), Request(URL + "good")
+
+    async def handle() -> Scraper:
+        scraper, request = Scraper(), Request(URL)
+
+        def crawl(added: Request) -> None:
+            if added is bad:
+                raise TypeError("no such meta")
+            scraper.crawled.append(added)
+
+        scraper.crawler.engine.crawl = crawl
+        pages = HungPages(tasks(), lambda: False, scraper, TIMEOUT)
+        await scraper.handle_spider_output_async([bad, good], request, Response(URL, request=request))
+        pages.stop()
+        return scraper
+
+    scraper = asyncio.run(handle())
+    assert list(map(str, scraper.errors)) == ["no such meta"] and scraper.crawled == [good]
+
+
 class Results:
     """Yields five items, a request and None; making the third item fails."""
 

@@ -132,7 +132,7 @@ class HungPages:
                         self._callback_cancelled(request, response)
                         continue
                     if isinstance(result, Request):
-                        scraper.crawler.engine.crawl(result)
+                        self._add(result, request, response)
                     elif result is not None:
                         if len(tasks) >= scraper.concurrent_items:
                             _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -142,6 +142,13 @@ class HungPages:
                 self._callback_cancelled(request, response)
         if tasks:
             await asyncio.wait(tasks)
+
+    def _add(self, added: Request, request: Request, response: Any) -> None:
+        """Passes a request to the engine; one that cannot be queued does not keep the next from it."""
+        try:
+            self._scraper.crawler.engine.crawl(added)
+        except Exception:  # for example, because a value of its meta raises when it is read
+            self._scraper.handle_spider_error(Failure(), request, response)  # type: ignore[no-untyped-call]
 
     def _callback_cancelled(self, request: Request, response: Any) -> None:
         failure = Failure(_cancelled("the callback"))  # type: ignore[no-untyped-call]

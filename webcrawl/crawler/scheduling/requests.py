@@ -142,7 +142,10 @@ def _extra(spider: Spider, record: dict[str, Any]) -> bytes:
 
 
 def to_request(url: LeasedURL, spider: Spider) -> Request:
-    """Returns the request of a leased URL; raises StoreError if its entry names an unknown method or class."""
+    """Returns the request of a leased URL.
+
+    Raises StoreError if its entry names an unknown method or class, or if the class cannot make the request again.
+    """
     meta: dict[str, Any] = {"depth": url.depth, FETCH_CLASS: url.fetch_class}
     if url.referrer:
         meta["referrer"] = url.referrer
@@ -164,7 +167,7 @@ def to_request(url: LeasedURL, spider: Spider) -> Request:
         for name in arguments.keys() & {"callback", "errback"}:
             arguments[name] = _method(spider, arguments[name])
         return kind(**arguments)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except Exception as error:  # the constructor of a subclass may raise anything
         raise StoreError(f"the queued request for {url.url} cannot be restored: {error}") from error
 
 
@@ -221,6 +224,8 @@ def _record(request: Request, spider: Spider, url: str) -> dict[str, Any]:
         record = request.to_dict(spider=spider)
     except ValueError as error:
         raise Unserializable(_not_a_method(request, spider)) from error
+    except Exception as error:  # a subclass may read its attributes by code of its own
+        raise Unserializable(f"{type(request).__name__}.to_dict fails: {error!r}") from error
     record["meta"] = _own_meta(request, spider)
     # the entry has the normalized URL
     del record["url"]

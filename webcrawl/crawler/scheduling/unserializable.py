@@ -91,12 +91,22 @@ class HeldRequests:
         return replace(candidate, extra=pack(placeholder))
 
     def take_up(self, ticket: Ticket, url: LeasedURL) -> Request | None:
-        """Returns the request of a ticket, if this worker holds it; it is held until `forget`."""
+        """Returns the request of a ticket, if this worker holds it; it is held until `forget`.
+
+        Raises StoreError, and drops the request, if its class cannot make a copy with another meta.
+        """
         held = self._requests.get(ticket.number)
         if held is None:
             return None
         meta = {**with_retries(held.request.meta, url), "depth": url.depth}
-        return held.request.replace(meta=meta)
+        try:
+            return held.request.replace(meta=meta)
+        except Exception as error:  # the constructor of a subclass may raise anything
+            self.forget(url.extra)
+            kind = type(held.request).__name__
+            raise StoreError(
+                f"the request for {url.url} cannot be copied by {kind}.replace: {error}"
+            ) from error
 
     def forget(self, extra: bytes | None) -> None:
         """Drops the request of a placeholder; does nothing for other entries."""

@@ -9,6 +9,9 @@ from scrapy import Request
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_SECONDS = 1e9
+"""About 32 years; the engine and the database take no later dates."""
+
 NOT_STORED = {
     "depth": "the entry of a URL has a field for it",
     "download_latency": "each download sets it",
@@ -55,11 +58,11 @@ def most_retries(request: Request, usual: int) -> int:
 
 
 def recrawl_after(request: Request) -> float | None:
-    """Returns `response.meta["recrawl_after"]`: the seconds after which the spider wants the page again."""
+    """Returns `response.meta["recrawl_after"]`: the seconds after which the spider wants the page again, at most 1e9."""
     after = request.meta.get("recrawl_after")
     if after is None:
         return None
-    if isinstance(after, int | float) and math.isfinite(after) and after >= 0:
-        return float(after)
+    if isinstance(after, int | float) and 0 <= after < math.inf:
+        return float(min(after, _LONGEST_SECONDS))
     logger.error('%s: meta["recrawl_after"] is %r, not a number of seconds; it is ignored', request, after)
     return None

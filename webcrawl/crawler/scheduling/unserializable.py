@@ -98,8 +98,8 @@ class HeldRequests:
         held = self._requests.get(ticket.number)
         if held is None:
             return None
-        meta = {**with_retries(held.request.meta, url), "depth": url.depth}
         try:
+            meta = {**with_retries(held.request.meta, url), "depth": url.depth}
             return held.request.replace(meta=meta)
         except Exception as error:  # the constructor of a subclass may raise anything
             self.forget(url.extra)

@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 
 from tests.cases import cases
 from tests.crawls import CHECKOUT
-from webcrawl.crawler.scheduling.meta import NOT_STORED, WITHOUT_EFFECT
+from webcrawl.crawler.scheduling.meta import NOT_STORED, WITHOUT_EFFECT, recrawl_after
 from webcrawl.crawler.scheduling.requests import to_candidate, to_request
 from webcrawl.frontier import LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
@@ -124,3 +124,22 @@ def test_the_table_in_the_documentation_has_every_key() -> None:
     for key, what in rows.items():
         assert what.startswith("not stored") == (key in NOT_STORED), key
         assert what.startswith("no effect") == (key in WITHOUT_EFFECT), key
+
+
+@cases(
+    ("after", "seconds"),
+    [
+        (None, None),
+        (604_800, 604_800.0),
+        (0, 0.0),
+        (1e307, 1e9),
+        (10**400, 1e9),
+        (float("inf"), None),
+        (float("nan"), None),
+        (-1, None),
+        (-(10**400), None),
+        ("1 week", None),
+    ],
+)
+def test_a_page_comes_back_after_seconds_that_every_store_takes(after: Any, seconds: float | None) -> None:
+    assert recrawl_after(Request("http://a.test/", meta={"recrawl_after": after})) == seconds

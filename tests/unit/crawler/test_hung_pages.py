@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter
 from scrapy.signals import item_error
@@ -205,6 +206,26 @@ def test_a_request_that_cannot_be_queued_is_an_error_of_the_callback_and_others_
 
     scraper = asyncio.run(handle())
     assert list(map(str, scraper.errors)) == ["no such meta"] and scraper.crawled == [good]
+
+
+def test_a_callback_that_closes_the_spider_gives_its_url_back() -> None:
+    ours, request = tasks(), Request(URL)
+    ours.begin(request, LeasedURL(0, "http://a.test", "/", 4, 0, 0, 1, None, None), 1)
+
+    def parse() -> Iterator[Any]:
+        yield 1
+        raise CloseSpider("enough")
+
+    async def handle() -> Scraper:
+        scraper = Scraper()
+        pages = HungPages(ours, lambda: False, scraper, TIMEOUT)
+        await scraper.handle_spider_output_async(parse(), request, Response(URL, request=request))
+        pages.stop()
+        return scraper
+
+    scraper = asyncio.run(handle())
+    assert scraper.items == [1] and [type(error) for error in scraper.errors] == [CloseSpider]
+    assert ours.comes_again(request)
 
 
 class Results:

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import iter_errback
 from scrapy.utils.log import logformatter_adapter
@@ -55,9 +56,11 @@ class HungPages:
         # no public API shows which tasks work on a page
         self._call = scraper.call_spider_async
         self._process_item = scraper.start_itemproc_async
+        self._handle_error = scraper.handle_spider_error
         scraper.call_spider_async = self._called
         scraper.handle_spider_output_async = self._handled
         scraper.start_itemproc_async = self._processed
+        scraper.handle_spider_error = self._raised
         self._held = 0.0
         """Monotonic time until which work may have waited for stores or engine."""
         self._looking = asyncio.create_task(self._look_often()) if timeout else None
@@ -142,6 +145,12 @@ class HungPages:
                 self._callback_cancelled(request, response)
         if tasks:
             await asyncio.wait(tasks)
+
+    def _raised(self, failure: Failure, request: Request, response: Any) -> None:
+        """Handles an exception of a callback. CloseSpider gives the URL back: the next run calls the callback again."""
+        if isinstance(failure.value, CloseSpider):
+            self._tasks.postpone(request)
+        self._handle_error(failure, request, response)
 
     def _add(self, added: Request, request: Request, response: Any) -> None:
         """Passes a request to the engine; one that cannot be queued does not keep the next from it."""

@@ -58,7 +58,7 @@ def most_retries(request: Request, usual: int) -> int:
 
 
 def recrawl_after(request: Request) -> float | None:
-    """Returns `response.meta["recrawl_after"]`: the seconds after which the spider wants the page again, at most 1e9."""
+    """Returns `response.meta["recrawl_after"]`: the seconds after which the spider wants the page again, up to 1e9."""
     after = request.meta.get("recrawl_after")
     if after is None:
         return None

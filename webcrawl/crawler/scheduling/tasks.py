@@ -276,7 +276,9 @@ class Tasks:
         """Records that a page was not processed: its URL is tried again, or is a dead letter after the last attempt."""
         if self.is_last_attempt(request):
             self.bury(request, reason, "pipeline")
-        else:
+        elif not self.comes_again(request):
+            # once for a page of which several items failed
+            self.count("retried")
             self.retry(request, delay, reason)
 
     def item_failed(self, response: Any, failure: Failure) -> None:

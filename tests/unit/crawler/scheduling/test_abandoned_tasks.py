@@ -1,4 +1,4 @@
-"""What is reported of URLs in progress when a second interrupt ends the process."""
+"""What is reported of URLs in progress when a second interrupt ends the process, and of pages that are retried."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from scrapy import Request
+from twisted.python.failure import Failure
 
 from webcrawl.crawler.scheduling.tasks import Tasks
 from webcrawl.frontier import LeasedURL, Settlement
@@ -41,3 +42,15 @@ def test_a_fetch_that_an_abandoned_crawl_cancels_is_no_dead_letter() -> None:
     ours.abandon()
     ours.end(cancelled)
     assert len(worker.settlements) == 1
+
+
+def test_a_page_that_pipelines_failed_to_process_counts_as_retried_once() -> None:
+    worker = RecordingWorker()
+    ours = Tasks(worker, SimpleNamespace(), SimpleNamespace(), 2, paced=True, judged=True)  # type: ignore[arg-type]
+    for attempts, retried in ((0, 1), (1, 1)):
+        request = Request(URL)
+        ours.begin(request, LeasedURL(0, "http://a.test", "/", 4, attempts, 0, 1, None, None), 1)
+        for item in "12":
+            response = SimpleNamespace(request=request)
+            ours.item_failed(response, Failure(ValueError(item)))  # type: ignore[no-untyped-call]
+        assert worker.tally.counters["retried"] == retried

@@ -259,8 +259,11 @@ class FrontierScheduler(RedisScheduler):
         if self._feeding:
             await self._feeding.end()
         await self.worker.close()
-        for callback, number in self._held.by_callback().items():
-            self.stats.set_value(f"{LOST}{callback}", number)
+        if (
+            self.worker.finished != "finished"
+        ):  # otherwise the frontier knew the URLs of requests that are still held
+            for callback, number in self._held.by_callback().items():
+                self.stats.set_value(f"{LOST}{callback}", number)
         if self._feeding:
             await self._feeding.conclude()
 

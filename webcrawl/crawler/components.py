@@ -83,6 +83,10 @@ class FailureJudge(ABC):
     def judge(self, request: Request, error: Exception) -> Request | None:
         """Returns the request if it is fetched again; None if the error goes on to the errback."""
 
+    @abstractmethod
+    def replaced(self, request: Request) -> None:
+        """Notes that a middleware returned another request instead of this, which is neither fetched nor failed."""
+
 
 _ROLES = (Pacer, ResourceRules, RobotsArchiver, FailureJudge)
 

@@ -123,6 +123,9 @@ class RetryMiddleware(SessionComponent, FailureJudge):
     def judge(self, request: Request, error: Exception) -> Request | None:
         return self.process_exception(request, error)
 
+    def replaced(self, request: Request) -> None:
+        tasks_of(self._crawler).replaced(request)
+
     def _again(
         self, request: Request, reason: str, statistic: str, *, soon: bool = False, sent: bool = True
     ) -> Request | None:

@@ -21,6 +21,9 @@ class Both(Patient, FailureJudge):
     def judge(self, request: Request, error: Exception) -> Request | None:
         return request
 
+    def replaced(self, request: Request) -> None:
+        """Does nothing."""
+
 
 def test_component_fills_every_role_it_subclasses() -> None:
     components, both = Components(), Both()

@@ -56,7 +56,7 @@ class Downloader(ScrapyDownloader):
         self._is_busy = False
         self._outlines = session.outlines
         self._readers = session.readers
-        judge = session.components.get(FailureJudge)
+        self._judge = judge = session.components.get(FailureJudge)
         self._chain = MiddlewareChain(
             self.middleware.middlewares, crawler, judge.judge if judge else None, self._translate
         )
@@ -109,6 +109,8 @@ class Downloader(ScrapyDownloader):
 
     def _leave(self, result: Any, request: Request) -> Any:
         self.active.remove(request)
+        if isinstance(result, Request) and result is not request and self._judge is not None:
+            self._judge.replaced(request)
         return result
 
     async def _transfer(self, request: Request) -> Response:

@@ -66,6 +66,8 @@ class Task:
     """Whether the URL stays leased, with no attempt counted, until its host is given back."""
     put_off: float | None = None
     """Seconds for which no worker may ask the host, if postponed; None if another worker may."""
+    is_replaced: bool = False
+    """Whether a middleware returned another request instead."""
 
     @property
     def comes_again(self) -> bool:
@@ -87,8 +89,11 @@ class Task:
         return settlement
 
     def _default_outcome(self, judged: bool) -> Settlement:
-        """Returns the outcome of a URL for which none was set: done if its host answered, otherwise a dead letter."""
-        if self.answered or not judged:
+        """Returns the outcome of a URL for which none was set.
+
+        It is done if its host answered or another request took its place, otherwise a dead letter.
+        """
+        if self.answered or self.is_replaced or not judged:
             return Settlement(self.url.index)
         return Settlement(self.url.index, "dead", reason="its fetch ended without an outcome: see the log")
 
@@ -217,6 +222,11 @@ class Tasks:
         if task := self._tasks.get(request):
             task.cause = cause
             task.settle("dead", reason=reason)
+
+    def replaced(self, request: Request) -> None:
+        """Records that a middleware returned another request, which the engine schedules, instead of this."""
+        if task := self._tasks.get(request):
+            task.is_replaced = True
 
     def bury_lost(self, url: LeasedURL, token: int, reason: str) -> None:
         """Makes a leased URL whose request is lost a dead letter."""

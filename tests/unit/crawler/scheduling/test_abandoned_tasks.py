@@ -44,6 +44,21 @@ def test_a_fetch_that_an_abandoned_crawl_cancels_is_no_dead_letter() -> None:
     assert len(worker.settlements) == 1
 
 
+def test_a_request_in_whose_place_a_middleware_returned_another_is_no_dead_letter() -> None:
+    worker = RecordingWorker()
+    starts = SimpleNamespace(ended=lambda *_, **__: None)
+    ours = Tasks(worker, SimpleNamespace(), starts, 2, paced=True, judged=True)  # type: ignore[arg-type]
+    for outcome in ("done", "retry"):
+        request = Request(URL)
+        ours.begin(request, LeasedURL(0, "http://a.test", "/", 4, 0, 0, 1, None, None), 1)
+        if outcome == "retry":  # a middleware had set it
+            ours.retry(request, 1.0, "later")
+        ours.replaced(request)
+        ours.end(request)
+        assert worker.settlements[-1].verdict == outcome
+    ours.replaced(Request(URL))
+
+
 def test_a_page_that_pipelines_failed_to_process_counts_as_retried_once() -> None:
     worker = RecordingWorker()
     ours = Tasks(worker, SimpleNamespace(), SimpleNamespace(), 2, paced=True, judged=True)  # type: ignore[arg-type]

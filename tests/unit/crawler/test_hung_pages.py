@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +61,9 @@ class Scraper:
 
 def tasks() -> Tasks:
     """Tasks of a worker that only takes what it is told."""
-    worker: Any = SimpleNamespace(tally=SimpleNamespace(), finish_fetch=lambda url, token: None)
+    worker: Any = SimpleNamespace(
+        tally=SimpleNamespace(counters=Counter()), finish_fetch=lambda url, token: None
+    )
     turns: Any = SimpleNamespace()
     return Tasks(worker, turns, SimpleNamespace(), 2, paced=True, judged=True)  # type: ignore[arg-type]
 
@@ -91,7 +94,7 @@ async def _hang_while_stores_are_away() -> None:
     scraped.callback(None)
     oldest = ours.oldest()
     assert oldest is not None and oldest[1].settlement is not None
-    assert oldest[1].settlement.verdict == "retry"
+    assert oldest[1].settlement.verdict == "retry" and ours.worker.tally.counters["retried"] == 1
     assert (
         oldest[1].settlement.reason == "its callback or pipelines took longer than 60 s (PROCESSING_TIMEOUT)"
     )

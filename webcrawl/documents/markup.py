@@ -35,6 +35,12 @@ _EMPTY = re.compile(
     rb"""|<([A-Za-z][\w:.-]*+)((?:\s++[\w:.-]++\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'))*+)\s*+/>""",
     re.DOTALL,
 )
+# A DOCTYPE with declarations, and what comes before it.
+_SUBSET = re.compile(
+    rb"""((?:[^<]|<\?.*?\?>|<!--.*?-->)*+<!DOCTYPE(?:[^>\["']|"[^"]*"|'[^']*')*+)"""
+    rb"""\[(?:[^\]<"']|"[^"]*"|'[^']*'|<\?.*?\?>|<!--.*?-->|<!(?!--))*+\]\s*>""",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def may_have_long_tag(markup: bytes) -> bool:
@@ -61,7 +67,12 @@ def _shortened(tag: re.Match[bytes]) -> bytes:
 
 
 def expanded(markup: bytes) -> bytes:
-    """Returns markup with end tags for empty elements that are not void in HTML; its encoding must extend ASCII."""
+    """Returns markup with end tags for empty elements that are not void in HTML; its encoding must extend ASCII.
+
+    Leaves out the declarations in a DOCTYPE, whose end would be text.
+    """
+    if doctype := _SUBSET.match(markup):
+        markup = doctype[1] + b">" + markup[doctype.end() :]
     return _EMPTY.sub(_with_end, markup) if b"/>" in markup else markup
 
 
@@ -76,7 +87,7 @@ def _with_end(match: re.Match[bytes]) -> bytes:
 _NOSCRIPT_OR_END = re.compile(rb"<(?:noscript|NOSCRIPT|(/head|body))\b")
 # The markup of a head, up to its end: `moved` may be a <noscript>, and any other start tag begins the body.
 _IN_HEAD = re.compile(
-    rb"<!--.*?(?:-->|\Z)"
+    rb"<!--(?:-?>|.*?(?:--!?>|\Z))"
     rb"|<(script|style|title|template)(?=[\s/>]).*?(?:</\1\s*>|\Z)"
     rb"|(?P<moved><noscript(?=[\s/>])[^>]*>(?P<content>.*?)</noscript\s*>)"
     rb"|</?(?:html|meta|link|base|basefont|bgsound|noframes)(?=[\s/>])[^>]*>?|<head(?=[\s/>])[^>]*>?"

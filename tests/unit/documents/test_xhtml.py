@@ -53,3 +53,17 @@ def test_rewritten_xhtml_is_complete() -> None:
         '<html><head><title></title><script src="http://a.example/e.js"></script></head>'
         '<body><p>text</p><a href="b.html"></a></body></html>'
     )
+
+
+@cases(
+    "doctype",
+    [
+        "<!DOCTYPE html [<!ENTITY foo 'bar'>]>",
+        "<?xml version='1.0'?><!-- <!DOCTYPE> -->\n"
+        "<!DOCTYPE html PUBLIC 'a[b' 'c' [ <!-- ]> --> <!ENTITY % x ']>'> %x; ] >",
+    ],
+)
+def test_declarations_in_a_doctype_are_no_text(doctype: str) -> None:
+    markup = f"{doctype}<html xmlns='http://www.w3.org/1999/xhtml'><body><p>a[b]></p></body></html>"
+    document = Document(markup.encode(), "application/xhtml+xml", "utf-8", "http://site.example/")
+    assert document.html.body is not None and document.html.body.text() == "a[b]>"

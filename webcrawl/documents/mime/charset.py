@@ -25,12 +25,14 @@ _ISO_2022_JP = re.compile(rb"\x1b\$[@B]")
 
 # A parameter of a Content-Type; a quoted string may contain what looks like another.
 _PARAMETER = re.compile(r"""(?:^|;)\s*([^\s;="]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;,]*))""")
+# The types of a Content-Type, of which a server or a proxy may send several.
+_TYPES = re.compile(r"""(?:[^",]|"(?:[^"\\]|\\.)*+"?)++""")
 _LONGEST_HEADER = 1_000
 _DECLARED_BYTES = 16_384
 """How much of a page may come before its declaration. Browsers read at least 1,024 bytes, and more in the head."""
 # The declarations up to the body. Nothing has to follow the repeated alternatives, so none is tried twice.
 _DECLARATION = re.compile(
-    r"""<!--.*?(?:-->|\Z)
+    r"""<!--(?:-?>|.*?(?:--!?>|\Z))
     | <\s*meta(?=[\s/])(?P<meta>(?:[^<>=]|=\s*(?:"[^"]*"|'[^']*')?)*)
     | <\?xml\s(?P<xml>[^<>]*)
     | <\s*(?P<body>body)""",
@@ -85,11 +87,27 @@ def utf16_without_mark(start: bytes) -> str | None:
 
 @lru_cache(maxsize=256)
 def _header_codec(content_type: str) -> str | None:
-    """Returns the codec that a Content-Type names."""
-    for name, quoted, bare in _PARAMETER.findall(content_type):
-        if name.lower() == "charset":
-            return codec_of((quoted or bare).strip("\"' "))
-    return None
+    """Returns the codec that a Content-Type names. Of several types the last counts (Fetch, "extract a MIME type").
+
+    If that has no charset, the one before it counts if it is the same type.
+    """
+    types, kind, label = _TYPES.findall(content_type), "", ""
+    for each in types:
+        this_kind = each.partition(";")[0].strip().lower()
+        if len(types) > 1 and ("/" not in this_kind or this_kind == "*/*"):
+            continue
+        own = _label_of(each)
+        label = own or (label if this_kind == kind else "")
+        kind = this_kind
+    return codec_of(label) if label else None
+
+
+def _label_of(content_type: str) -> str:
+    parameters = _PARAMETER.findall(content_type)
+    return next(
+        ((quoted or bare).strip("\"' ") for name, quoted, bare in parameters if name.lower() == "charset"),
+        "",
+    )
 
 
 def _declared(start: bytes, mime_type: str) -> str | None:

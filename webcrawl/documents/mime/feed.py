@@ -105,7 +105,7 @@ def _is_page(link: Mapping[str, Any]) -> bool:
 def _shown(entry: Mapping[str, Any], base: str) -> dict[str, Any]:
     return {
         "title": _plain(entry.get("title")),
-        "url": join(base, entry.get("link") or ""),
+        "url": join(base, entry["link"]) if entry.get("link") else None,
         "published": _time(entry, "published") or _time(entry, "updated"),
         "author": _plain(entry.get("author")),
         "enclosures": [link.get("href") for link in entry.get("links", []) if link.get("rel") == "enclosure"],

@@ -17,10 +17,7 @@ _FEED = ("https://jsonfeed.org/version/", "http://jsonfeed.org/version/")
 
 def read(document: Document) -> Facts:
     """Returns the facts of JSON; raises UnreadableDocument, or RecursionError if it is nested too deep."""
-    try:
-        value = json.loads(document.text)
-    except json.JSONDecodeError as error:
-        raise UnreadableDocument(f"is broken: {error}") from error
+    value = _parsed(document.text)
     if isinstance(value, list):
         first = value[0] if value else None
         return Facts(details={"kind": "array", "items": len(value), **_keys(first)})
@@ -43,6 +40,29 @@ def read(document: Document) -> Facts:
         links=links,
         details=details,
     )
+
+
+def _parsed(text: str) -> Any:
+    """Returns the value of JSON; None in place of integers with more digits than Python reads."""
+    try:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:  # an integer is too long
+            value = json.loads(text, parse_int=_integer)
+            if value is None:  # it is all there is
+                raise
+            return value
+    except json.JSONDecodeError as error:
+        raise UnreadableDocument(f"is broken: {error}") from error
+
+
+def _integer(digits: str) -> int | None:
+    try:
+        return int(digits)
+    except ValueError:
+        return None
 
 
 def _keys(value: object) -> dict[str, Any]:

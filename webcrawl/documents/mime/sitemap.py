@@ -46,10 +46,15 @@ _PERIODS = {
 
 def read(document: Document) -> Facts:
     """Returns links with what the sitemap says about them; no facts for other XML. Raises UnreadableDocument."""
-    if document.mime_type != "text/plain" and not _LINES.match(document.start(SNIFF_BYTES)):
+    if document.mime_type != "text/plain" and not _LINES.match(_start(document)):
         return _read_xml(document)
     with _unpacked(document) as stream:
         return _read_lines(stream, document.url)
+
+
+def _start(document: Document) -> bytes:
+    with _unpacked(document) as stream:
+        return stream.read(SNIFF_BYTES) or b""
 
 
 def _read_lines(stream: _Bounded, base: str) -> Facts:
@@ -144,7 +149,9 @@ class _Entries:
                 self._add_entry()
                 _forget(element)
             elif name in _FIELDS and _is_in_an_entry(element):
-                self._values.setdefault(name, "".join(element.itertext()).strip())
+                # entities are not expanded: a value with one is none
+                is_whole = not any(inner.tag is etree.Entity for inner in element)
+                self._values.setdefault(name, "".join(element.itertext()).strip() if is_whole else "")
             if self.is_complete:
                 return
 

@@ -74,6 +74,12 @@ def test_entries_of_a_long_feed_are_counted_and_the_first_are_read(tag: str, rea
     assert "broken" not in facts.details
 
 
+def test_an_entry_without_a_link_has_no_address(read: Read) -> None:
+    body = b"<rss version='2.0'><channel><title>T</title><item><title>a</title></item></channel></rss>"
+    facts = read(READER, body, RSS)
+    assert facts.links == [] and "url" not in facts.details["items"][0]
+
+
 def test_malformed_feed_is_read(read: Read) -> None:
     body = rss("<title>A & B</title><link>/one</link>", "<title>Two</title><link>/two</link>")[:-20]
     facts = read(READER, body, RSS)

@@ -98,6 +98,12 @@ def test_broken_or_deep_json_is_refused(body: bytes, error: str) -> None:
 # --- plain text ---
 
 
+def test_an_integer_that_is_too_long_loses_itself_alone() -> None:
+    body = b'{"title": "T", "number": ' + b"1" * 5_000 + b"}"
+    facts = read_here(JSON, body)
+    assert (facts.title, facts.details["keys"]) == ("T", ["title", "number"])
+
+
 def test_links_in_plain_text_are_found() -> None:
     body = "See http://a.example/x(1), (https://b.example/y). Not sftp://c.example nor a.example.\nhttp://["
     assert read_here(TEXT, body.encode()) == Facts(text=body, details={"lines": 2})

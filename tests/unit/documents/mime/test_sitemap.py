@@ -123,6 +123,17 @@ def test_dates_of_people_and_marked_up_addresses_are_read(read: Read) -> None:
     assert read(READER, body, XML).links == [Link(f"{WEB}/a", moment), Link(f"{WEB}/b", moment)]
 
 
+def test_a_packed_list_of_lines_is_read(read: Read) -> None:
+    body = gzip.compress(f"{WEB}/a\n{WEB}/b\n".encode())
+    assert [link.url for link in read(READER, body, GZIP).links] == [f"{WEB}/a", f"{WEB}/b"]
+
+
+def test_an_entity_makes_no_address(read: Read) -> None:
+    urls = "<url><loc>&x;1</loc></url><url><loc>/2</loc></url>"
+    body = f'<!DOCTYPE urlset [<!ENTITY x "{WEB}/">]><urlset>{urls}</urlset>'
+    assert [link.url for link in read(READER, body.encode(), XML).links] == [f"{WEB}/2"]
+
+
 def test_truncated_sitemap_is_read_up_to_its_end(read: Read) -> None:
     body = urlset(*((f"{WEB}/{number}", None) for number in range(100)))
     for cut, mime_type in ((body[:2_000], XML), (gzip.compress(body)[:-20], GZIP)):

@@ -12,7 +12,7 @@ from tests.documents import docx, epub, odt, ooxml, tar, zipped
 from webcrawl.config import Spool
 from webcrawl.documents.body_writer import BodyWriter
 from webcrawl.documents.mime import signatures, sniff as sniffing
-from webcrawl.documents.mime.charset import detected
+from webcrawl.documents.mime.charset import charset_of, detected
 from webcrawl.documents.mime.signatures import signature
 from webcrawl.documents.mime.sniff import SNIFF_BYTES, sniff
 from webcrawl.errors import ConfigurationError
@@ -269,6 +269,27 @@ def test_large_body_is_sniffed_by_its_start(tmp_path: Path) -> None:
         writer = BodyWriter(Spool(tmp_path))
         writer.add(content)
         assert tuple(sniff(header, writer.finish(), URL)) == expected
+
+
+@cases(
+    ("header", "codec"),
+    [
+        ("text/html; charset=iso-8859-1, text/html; charset=utf-8", "utf-8"),
+        ("text/html; charset=utf-8, text/html", "utf-8"),
+        ("text/html; charset=windows-1251, text/plain", "cp1252"),
+        ("text/html; charset=windows-1251, */*; charset=utf-8, wrong", "cp1251"),
+        ("text/html; charset=windows-1251; charset=utf-8", "cp1251"),
+        ('text/html; x="a, text/html; charset=utf-8"; charset=windows-1251', "cp1251"),
+    ],
+)
+def test_of_several_types_the_last_counts(header: str, codec: str) -> None:
+    assert charset_of(header, b"<title>\xe9", "text/html") == codec
+
+
+@cases("comment", ["<!-->", "<!--->", "<!-- a --!>", "<!-- <meta charset=utf-8> -->"])
+def test_a_comment_ends_as_in_browsers(comment: str) -> None:
+    page = f"{comment}<meta charset=windows-1251> -->".encode()
+    assert charset_of("text/html", page, "text/html") == "cp1251"
 
 
 # Article 1 of the Universal Declaration of Human Rights

@@ -44,6 +44,21 @@ _SHALLOW_NAMES = (
     " option optgroup p li dt dd tr td th thead tbody tfoot caption colgroup"
 )
 _SHALLOW = frozenset(_SHALLOW_NAMES.split())
+# Elements of SVG and MathML are none of HTML, so shallow names nest in them, but for those that end them ("foreign
+# content" in the HTML Standard), except in elements whose content is HTML.
+_DRAWINGS = frozenset({"svg", "math"})
+_ENDING_NAMES = (
+    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta"
+    " nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
+)
+_END_DRAWINGS = frozenset(_ENDING_NAMES.split())
+_HTML_IN_DRAWINGS = frozenset(
+    ["foreignobject", "desc", "title", "annotation-xml", "mi", "mo", "mn", "ms", "mtext"]
+)
+# The end of a tag after its name that surely closes an element of SVG or MathML.
+_SELF_CLOSED = r"""(?:\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))?+)*+\s*+/>"""
+_IS_SELF_CLOSED = re.compile(_SELF_CLOSED)
+_NESTING_IN_DRAWINGS = _SHALLOW - _END_DRAWINGS - MAX_PER_NAME.keys()
 _SHALLOW_BYTES = frozenset(name.encode() for name in _SHALLOW)
 _WHOLE_NAME = 8
 _MAX_NAMES = 500
@@ -72,6 +87,8 @@ _STYLE_STARTS, _STYLE_ENDS = (re.compile(f"{before}{_any_of(_STYLES)}".encode())
 _LIMITED_TAGS = re.compile(
     f"<(?![sS][pP])({_any_of([*_STYLES, *MAX_PER_NAME])}[^<>]{{0,{_LONG_TAG - 1}}}+>?)".encode()
 )
+_DRAWING_TAGS = re.compile(f"<(/?)(?:svg|math)(?!{_LETTER})(?!{_SELF_CLOSED})".encode(), re.IGNORECASE)
+_NESTING_STARTS = re.compile(f"<{_any_of(_NESTING_IN_DRAWINGS)}(?!{_SELF_CLOSED})".encode())
 _NAME = re.compile(f"{_LETTER}{{1,{_WHOLE_NAME}}}".encode())
 # The first 8 letters of the names of tags, with a slash before those of end tags.
 _NAMES = re.compile(f"<(/?{_LETTER}{{1,{_WHOLE_NAME}}})".encode())
@@ -103,7 +120,9 @@ def bounded(markup: bytes) -> bytes:
             return bounded(_STYLE_ENDS.sub(b"</span", _STYLE_STARTS.sub(b"<span", markup)))
     if is_flat:
         return markup
-    if _too_many_of(counts) or (tags > _UNNESTED_TAGS and _exceeds(markup, MAX_DEPTH)):
+    if _too_many_of(counts) or (
+        tags > _UNNESTED_TAGS and (_exceeds(markup, MAX_DEPTH) or _may_nest_in_drawings(markup, MAX_DEPTH))
+    ):
         return _flat(markup)
     return markup
 
@@ -117,7 +136,12 @@ def _flat(markup: bytes) -> bytes:
 def may_exceed(markup: bytes, depth: int) -> bool:
     """Returns whether `flattened` would remove a start tag, or True if this cannot be computed."""
     counts = _by_name(Counter[bytes](_LIMITED_TAGS.findall(markup)))
-    return _too_many_of(counts) or markup.count(b"<") > MAX_ELEMENTS or _exceeds(markup, depth)
+    return (
+        _too_many_of(counts)
+        or markup.count(b"<") > MAX_ELEMENTS
+        or _exceeds(markup, depth)
+        or _may_nest_in_drawings(markup, depth)
+    )
 
 
 def _by_name(tags: Counter[bytes]) -> Counter[str]:
@@ -154,6 +178,29 @@ def _different(tags: Counter[bytes]) -> int:
 def _exceeds(markup: bytes, depth: int) -> bool:
     """Returns whether more than `depth` elements are open at once; True if there are too many names to know."""
     return _may_nest(markup, depth) and _nests(markup, depth)
+
+
+def _may_nest_in_drawings(markup: bytes, depth: int) -> bool:
+    """Returns whether a drawing or formula has so many start tags that are shallow in HTML alone."""
+    level, start = 0, 0
+    for tag in _DRAWING_TAGS.finditer(markup):
+        if tag[1]:
+            level = max(level - 1, 0)
+            if level:
+                continue
+        else:
+            level += 1
+            start = tag.end() if level == 1 else start
+            continue
+        if start and not level:
+            if _number_within(markup, start, tag.start()) > depth:
+                return True
+            start = 0
+    return level > 0 and _number_within(markup, start, len(markup)) > depth
+
+
+def _number_within(markup: bytes, start: int, end: int) -> int:
+    return len(_NESTING_STARTS.findall(markup, start, end)) if markup.find(b"<", start, end) >= 0 else 0
 
 
 def _may_nest(markup: bytes, depth: int) -> bool:
@@ -247,7 +294,7 @@ def flattened(markup: str, depth: int) -> str:
         name = (tag[2] or "").lower()
         if tag[1] or not name:
             open_elements.end(name)
-        elif not open_elements.start(name):
+        elif not open_elements.start(name, markup, tag.end()):
             kept.append(markup[position : tag.start()])
             position = _tag_end(markup, tag.end())
     kept.append(markup[position:])
@@ -262,9 +309,26 @@ class _Open:
         self._depth = depth
         self._level = 0
         self._names: Counter[str] = Counter()
+        self._drawings = 0
+        # the elements in a drawing that are shallow in HTML, and whether an element around is HTML again
+        self._drawn: Counter[str] = Counter()
+        self._has_html = False
 
-    def start(self, name: str) -> bool:
-        """Opens an element if it is within the limits; returns whether it is."""
+    def start(self, name: str, markup: str, end: int) -> bool:
+        """Opens an element if it is within the limits; returns whether it is. `end`: where its name ends."""
+        if self._drawings or name in _DRAWINGS:
+            if self._drawings and name in _END_DRAWINGS and not self._has_html:
+                self._end_drawings()
+            elif name in _DRAWINGS and not _is_empty(markup, end):
+                self._drawings += 1
+            elif name in _HTML_IN_DRAWINGS:
+                self._has_html = True
+            if self._drawings and name in _NESTING_IN_DRAWINGS and not _is_empty(markup, end):
+                within = self._level < self._depth
+                self._drawn[name] += within
+                self._level += within
+                self.made += within
+                return within
         if name in MAX_PER_NAME:
             self._names[name] += 1
             within = self._names[name] <= MAX_PER_NAME[name]
@@ -280,6 +344,15 @@ class _Open:
     def end(self, name: str) -> None:
         """Handles an end tag, or a comment, which has no name. </p> may create an element too."""
         self.made += name in ("p", "br", "")
+        if self._drawings:
+            if name in _DRAWINGS:
+                self._drawings -= 1
+                if not self._drawings:
+                    self._end_drawings()
+            elif self._drawn[name]:
+                self._drawn[name] -= 1
+                self._level -= 1
+                return
         if name in MAX_PER_NAME or not self._names[name]:
             return
         self._names[name] -= 1
@@ -287,6 +360,16 @@ class _Open:
         if name == "ruby" and not self._names[name]:
             for part in _RUBY_PARTS:
                 self._level -= self._names.pop(part, 0)
+
+    def _end_drawings(self) -> None:
+        self._level -= self._drawn.total()
+        self._drawn.clear()
+        self._drawings, self._has_html = 0, False
+
+
+def _is_empty(markup: str, start: int) -> bool:
+    """Returns whether a tag ends by "/>", which closes elements of SVG and MathML."""
+    return _IS_SELF_CLOSED.match(markup, start) is not None
 
 
 def _tag_end(markup: str, start: int) -> int:

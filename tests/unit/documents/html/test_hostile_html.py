@@ -141,6 +141,9 @@ def test_attributes_beyond_the_limit_are_dropped() -> None:
         "<img src='data:image/png;base64," + "A/b+" * 50_000 + "'>",
         "<script>" + "a < b; c = 'd' ; " * 10_000 + "</script>",
         "<b>" * 16 + "<p>x" * TRUSTED_TAGS,
+        "<p><svg><a><title>x</title><path d='a'></path></a></svg>y" * 5_000,
+        "<svg/><math/>" + "<table>" + "<tr><td><a href=x>x</a>" * 5_000,
+        "<svg>" + "<p>x<ul>" + "<li>x" * 5_000 + "</ul><table>" + "<tr><td>x" * 5_000,
         "".join(f"<p><code class='kind {number % 40}'>x</code>" for number in range(3_000)),
     ],
 )
@@ -163,6 +166,25 @@ def test_styles_of_a_page_with_too_many_elements_become_spans() -> None:
     document = read(f"<p>{styles}</p>" + "<p>x" * (MAX_ELEMENTS + 5_000))
     assert len(document.html.css("span[id]")) == 400
     assert MAX_ELEMENTS - 500 < len(document.html.css("p")) <= MAX_ELEMENTS
+
+
+@cases(
+    "around",
+    [
+        "<svg>",
+        "<math>",
+        "<SVG x='/>'>",
+        "<svg x=a/>",
+        '<svg a"=" />">',
+        "<p><svg><g></g><svg></svg>",
+        "<svg><desc><b></b></desc>",
+    ],
+)
+@cases("name", ["a", "td", "tr", "base", "style"])
+def test_shallow_elements_nest_in_drawings(around: str, name: str) -> None:
+    document = read(around + f"<{name}>" * 10_000 + "x")
+    assert document.simplified
+    assert 0 < len(document.html.css(name)) <= MAX_DEPTH
 
 
 def test_depth_limit_is_inclusive() -> None:

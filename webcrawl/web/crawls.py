@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from scrapy.settings import Settings
 from webcrawl.config import read
 from webcrawl.engine.client import UNAVAILABLE
 from webcrawl.engine.keys import Keys
-from webcrawl.errors import ConfigurationError, CrawlError
+from webcrawl.errors import ConfigurationError, CrawlError, brief
 from webcrawl.frontier import Crawl
 from webcrawl.frontier.crawl import Runs, last_end_and_time
 from webcrawl.frontier.history import History
@@ -27,6 +28,8 @@ from webcrawl.opened import Connection, OpenedCrawl
 from webcrawl.stores.metadata import Metadata
 from webcrawl.web.job_store import running_here
 from webcrawl.web.overview import Overview, Overviews, overview
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -203,19 +206,30 @@ async def crawls_of_jobs(engines: OwnEngines) -> list[ListedCrawl]:
 
 
 def crawls_of_summaries(data_dir: Path, known: Collection[str]) -> list[ListedCrawl]:
-    """Returns the crawls that have a summary in the folder of results, but are not `known`."""
+    """Returns the crawls that have a summary in the folder of results, but are not `known`.
+
+    A damaged summary, such as that of a crawl that ended on a full disk, is left out with a warning.
+    """
     crawls = []
     for path in sorted((data_dir / "summaries").glob("*.json")):
         if path.stem not in known:
-            summary = json.loads(path.read_text())
-            queued = summary["queued"] + summary["leased"]
-            is_left = queued > summary.get("parked", 0)
-            state = "stopped" if is_left else "finished" if summary["seen_urls"] else "empty"
-            ended = _time(path.stat().st_mtime)
-            pages, how = summary["pages"], summary["finish_reason"]
-            checked = sum(summary.get("revisits", {}).values()) or summary.get("unchanged", 0)
-            crawls.append(ListedCrawl(path.stem, state, pages, checked, None, None, queued, None, ended, how))
+            try:
+                crawls.append(_summed_up(path))
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+                logger.warning("%s is not a summary of a crawl: %s", path, brief(error))
     return crawls
+
+
+def _summed_up(path: Path) -> ListedCrawl:
+    """Returns the crawl of a summary; raises what reading JSON of any kind may raise."""
+    summary = json.loads(path.read_text())
+    queued = summary["queued"] + summary["leased"]
+    is_left = queued > summary.get("parked", 0)
+    state = "stopped" if is_left else "finished" if summary["seen_urls"] else "empty"
+    ended = _time(path.stat().st_mtime)
+    pages, how = summary["pages"], summary["finish_reason"]
+    checked = sum(summary.get("revisits", {}).values()) or summary.get("unchanged", 0)
+    return ListedCrawl(path.stem, state, pages, checked, None, None, queued, None, ended, how)
 
 
 async def _listed(crawl: Crawl, now: Overview) -> ListedCrawl:

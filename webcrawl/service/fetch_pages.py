@@ -113,7 +113,7 @@ class _FetchedPages:
     async def fetch(self, call: ApiCall) -> ApiAnswer:
         wanted: WantedPages = call.body
         request = self._request(wanted, call.caller)
-        stored = await self.service.pages.pages(list(request.max_ages))
+        stored = await self.service.pages.pages(list(request.max_ages), caller=call.caller.name)
         oldest = {url: request.put - age for url, age in request.max_ages.items()}
         missing = [url for url, since in oldest.items() if not _is_fresh(stored.get(url), since)]
         if not missing:
@@ -170,7 +170,7 @@ class _FetchedPages:
         request = fetch.request
         if stored is None:
             ready = [url for url in request.max_ages if fetch.is_elsewhere or url not in fetch.waiting]
-            stored = await self.service.pages.pages(ready)
+            stored = await self.service.pages.pages(ready, caller=request.caller)
         if fetch.is_elsewhere:
             # the service that has begun it may have ended before its outcomes came
             for url in list(fetch.waiting):

@@ -50,7 +50,7 @@ class PageReader:
         self._batches: Batches[_Wanted, dict[str, StoredPage]] = Batches(self._read, most=_MOST_TOGETHER)
 
     async def pages(
-        self, urls: Sequence[str], *, history: bool = False, caller: str = ""
+        self, urls: Sequence[str], *, caller: str, history: bool = False
     ) -> dict[str, StoredPage]:
         """Returns stored pages by URL as given; others are left out.
 

@@ -6,13 +6,15 @@ import asyncio
 import os
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.frontier.consumer import Consumer, page_with
+from tests.frontier.pages import page
 from webcrawl.errors import StoreError
-from webcrawl.frontier import bloom
+from webcrawl.frontier import Frontier, bloom
 from webcrawl.frontier.bloom import BloomSeen
 
 FIRST, SECOND, THIRD = ([batch * 10**6 + n for n in range(500)] for batch in (1, 2, 3))
@@ -146,3 +148,37 @@ def test_errors_name_a_damaged_file(path: Path) -> None:
     path.write_bytes(b"no filter")
     with pytest.raises(StoreError, match="crawl.bloom"):
         BloomSeen(path)
+
+
+async def test_a_full_disk_pauses_the_crawl(frontier_of: Callable[..., Frontier], path: Path) -> None:
+    frontier = frontier_of()
+    consumer = Consumer(frontier, lambda url: page_with())
+    # the file of a checkpoint cannot be written
+    in_the_way = path.with_suffix(".new")
+    in_the_way.mkdir(parents=True)
+    worker = consumer.worker
+    worker.intake._bloom = BloomSeen(path)
+    consumer.start("http://a.test/", seeding=True)
+    await consumer.until(lambda: worker.heartbeat.holds)
+    assert "crawl.bloom" in worker.heartbeat.backpressure.reason
+    worker.add(page("http://b.test/"))
+    in_the_way.rmdir()
+    worker.seeding = False
+    assert await consumer.end() == "finished"
+    assert consumer.fetched == {"http://a.test/": 1, "http://b.test/": 1}
+    assert not worker.heartbeat.backpressure.reason
+    assert len(BloomSeen(path)) == 2
+
+
+async def test_a_crawl_ends_on_a_full_disk(
+    frontier_of: Callable[..., Frontier], path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer(frontier_of(), lambda url: page_with())
+    worker = consumer.worker
+    worker.intake._bloom = BloomSeen(path)
+    path.with_suffix(".new").mkdir(parents=True)
+    consumer.start("http://a.test/")
+    await consumer.until(lambda: worker.heartbeat.holds)
+    await consumer.stop()
+    assert worker.failure is None
+    assert "The next run may fetch some pages again" in caplog.text

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ from hypothesis import given, strategies as st
 from redis import Redis
 
 from tests.frontier.cold import cold_of, damage, spill
+from tests.frontier.consumer import Consumer, page_with
 from tests.frontier.copying import copied
+from tests.frontier.pages import page
+from webcrawl.config import PolitenessConfig
 from webcrawl.engine.keys import Keys
-from webcrawl.errors import ConfigurationError, PartLost, StoreError
-from webcrawl.frontier import Candidate, Crawl, Frontier
+from webcrawl.errors import ConfigurationError, PartLost, StoreError, StoreUnavailable
+from webcrawl.frontier import Candidate, Crawl, Frontier, Settlement
+from webcrawl.frontier.adding import Addition
 from webcrawl.frontier.cold_bucket import (
     MOST_MARKS,
     as_marks,
@@ -33,6 +38,7 @@ from webcrawl.frontier.cold_move import SeenMove
 from webcrawl.frontier.cold_seen import MAYBE, seen_call
 from webcrawl.frontier.gauges import gauges
 from webcrawl.frontier.tails import Tails
+from webcrawl.worker import worker as worker_module
 
 LEAST, MOST = -(2**63), 2**63 - 1
 Frontiers = Callable[..., Frontier]
@@ -170,12 +176,102 @@ async def test_links_wait_for_the_store_and_a_lost_segment_is_fetched_again(
     folder.rename(away)
     with pytest.raises(StoreError):
         await frontier.is_seen("http://h0.test", urls[0].fingerprint or 0)
-    adding = asyncio.create_task(frontier.add(urls))
-    await asyncio.sleep(0.2)
-    assert not adding.done()
+    addition = Addition(some(iter(range(50, 150))))
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await frontier.add(addition)
     away.rename(folder)
-    assert await adding == [False] * 100
-    assert "links wait" in caplog.text
+    assert await frontier.add(addition) == [False] * 50 + [True] * 50
+    assert addition.is_complete
+
+
+async def test_a_slow_store_is_read_once(
+    frontier_of: Frontiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier = frontier_of(shards=1, lease_seconds=0.4)
+    cold = cold_of(frontier, tmp_path)
+    await frontier.add(some(iter(range(100))))
+    await spill(frontier)
+    answers, asked, served = cold.answers, 0, asyncio.Event()
+
+    async def slow(marks: list[int], parts: list[str]) -> list[str]:
+        nonlocal asked
+        asked += 1
+        await served.wait()
+        return await answers(marks, parts)
+
+    monkeypatch.setattr(cold, "answers", slow)
+    addition = Addition(some(iter(range(50, 150))))
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await frontier.add(addition)
+    served.set()
+    while not addition.is_complete:
+        with suppress(StoreUnavailable):
+            await frontier.add(addition)
+    assert addition.verdicts == [False] * 50 + [True] * 50
+    assert asked == 1
+
+
+async def spilled(frontier: Frontier) -> list[str]:
+    """Fetches 50 URLs, and moves them to the store."""
+    urls = [f"http://old.test/{n}" for n in range(50)]
+    await frontier.add([page(url) for url in urls])
+    (lease,) = await frontier.lease(1, 50)
+    assert await frontier.release(lease, [Settlement(url.index) for url in lease.urls])
+    assert await spill(frontier) == 50
+    return urls
+
+
+async def test_a_worker_returns_its_hosts_while_the_store_fails(
+    frontier_of: Frontiers, tmp_path: Path
+) -> None:
+    """It sends heartbeats, tells the reason, and goes on when the store is back."""
+    frontier = frontier_of(shards=1, lease_seconds=1.0)
+    cold_of(frontier, tmp_path)
+    old = await spilled(frontier)
+    (folder,), away = tmp_path.iterdir(), tmp_path / "away"
+    folder.rename(away)
+    seeds = ["http://a.test/first", *(f"http://b{n}.test/{path}" for n in range(3) for path in range(3))]
+    consumer = Consumer(
+        frontier,
+        lambda url: page_with([*old, "http://c.test/"] if url.url == seeds[0] else ()),
+        politeness=PolitenessConfig(delay=0.3),
+    )
+    consumer.start(*seeds)
+    heartbeat = consumer.worker.heartbeat
+    await consumer.until(lambda: heartbeat.holds)
+    kept = consumer.worker.hosts
+    await consumer.until(lambda: all(host.settled for host in kept))  # only pages that wait for the links
+    assert "http://a.test" in kept
+    leases = frontier.keys.queue(0)[0] + "leases"
+    ends = await frontier.engine.client.zscore(leases, "http://a.test")
+    assert "does not exist" in heartbeat.backpressure.reason
+    async with asyncio.timeout(10):  # until its lease is extended
+        while await frontier.engine.client.zscore(leases, "http://a.test") <= ends:
+            await asyncio.sleep(0.02)
+    away.rename(folder)
+    assert await consumer.end() == "finished"
+    assert consumer.fetched == dict.fromkeys([*seeds, "http://c.test/"], 1)
+
+
+async def test_a_worker_ends_while_the_store_fails(
+    frontier_of: Frontiers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The page whose links it could not add is fetched again."""
+    monkeypatch.setattr(worker_module, "STORE_SHUTDOWN_SECONDS", 0.1)
+    frontier = frontier_of(shards=1, lease_seconds=1.0)
+    cold_of(frontier, tmp_path)
+    old = await spilled(frontier)
+    (folder,), away = tmp_path.iterdir(), tmp_path / "away"
+    folder.rename(away)
+    consumer = Consumer(frontier, lambda url: page_with(old))
+    consumer.start("http://a.test/")
+    await consumer.until(lambda: consumer.worker.heartbeat.holds)
+    await consumer.stop()
+    assert "50 discovered URLs are left out" in caplog.text
+    counts = await frontier.counts()
+    assert (counts.queued, counts.leased, counts.done) == (1, 0, 50)
 
 
 async def test_an_outdated_answer_is_asked_for_again(

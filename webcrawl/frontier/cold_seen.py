@@ -23,7 +23,7 @@ from cachetools import LRUCache
 
 from webcrawl.engine.keys import Keys
 from webcrawl.engine.scripts import Call, script_call
-from webcrawl.errors import PartLost, StoreError
+from webcrawl.errors import PartLost
 from webcrawl.frontier.cold_part import FULL_SHARE, ColdPart
 from webcrawl.frontier.segments import QueuePart
 from webcrawl.frontier.tails import Tails
@@ -46,7 +46,6 @@ _CACHED_MARKS = 1 << 22
 """Marks of buckets that were read, 8 bytes each."""
 _READS_AT_ONCE = 16
 _LOOK_SECONDS = 5.0
-_FIRST_HOLD, _LONGEST_HOLD = 0.5, 5.0
 
 
 class ColdSeen(ColdPart):
@@ -74,21 +73,6 @@ class ColdSeen(ColdPart):
         """Returns the cold part of another crawl of the same engine and store."""
         return self if keys == self._keys else ColdSeen(self._tails.of(keys))
 
-    async def answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
-        """Returns "seen" for each mark that is in the part of its bucket, and the part's descriptor for others.
-
-        `parts`: the descriptors of these parts. Waits while the store is unavailable, because no answer would be safe.
-        """
-        hold = 0.0
-        while True:
-            try:
-                return await self._answers(marks, parts if not hold else await self._parts_of(marks))
-            except StoreError as error:
-                if not hold:
-                    logger.warning("The store of the seen set is unavailable (%s): links wait.", error)
-                hold = min(_LONGEST_HOLD, hold * 2 or _FIRST_HOLD)
-                await asyncio.sleep(hold)
-
     async def are_seen(self, marks: Sequence[int]) -> list[bool]:
         """Whether marks are in the seen set, in the engine or in the store."""
         states = await self._engine.run_all([seen_call(self._keys, mark) for mark in marks])
@@ -98,9 +82,9 @@ class ColdSeen(ColdPart):
 
     async def have(self, marks: Sequence[int]) -> list[bool]:
         """Whether the cold buckets have marks."""
-        return [answer == _SEEN for answer in await self._answers(marks, await self._parts_of(marks))]
+        return [answer == _SEEN for answer in await self.answers(marks, await self.parts_of(marks))]
 
-    async def _parts_of(self, marks: Sequence[int]) -> list[str]:
+    async def parts_of(self, marks: Sequence[int]) -> list[str]:
         """Returns the descriptors of the parts of the buckets of marks; "" for an empty bucket."""
         by_shard: dict[int, list[int]] = {}
         for index, mark in enumerate(marks):
@@ -117,7 +101,11 @@ class ColdSeen(ColdPart):
                 parts[index] = descriptor.decode()
         return parts
 
-    async def _answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
+    async def answers(self, marks: Sequence[int], parts: Sequence[str]) -> list[str]:
+        """Returns "seen" for each mark that is in the part of its bucket, and the part's descriptor for others.
+
+        `parts`: the descriptors of these parts.
+        """
         from webcrawl.frontier.cold_bucket import have_marks
 
         by_part: dict[tuple[int, str], list[int]] = {}

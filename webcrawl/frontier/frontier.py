@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
 from webcrawl.errors import ConfigurationError
+from webcrawl.frontier.adding import Addition
 from webcrawl.frontier.cold_hosts import ColdHosts
 from webcrawl.frontier.cold_seen import KNOWN, MAYBE, ColdSeen, seen_call
 from webcrawl.frontier.entry import Candidate, LeasedURL, decode_urls
@@ -21,13 +20,10 @@ from webcrawl.policies.traffic import CLASSES, Traffic
 
 _COUNTERS = tuple(counter.name for counter in fields(FrontierCounts))
 _LOST = -2
-_ASKED = ord("?")
-"""The verdict on a URL that is to be added again with an answer."""
+_PATIENCE = 5.0
+"""Seconds for which the part of the seen set in the store is waited for."""
 _REPORTS = 50
 """The most reports of a call, which keeps the engine from all other calls for some milliseconds."""
-
-_Group = tuple[str, int | None]
-"""URLs that are added together: host and `rise`."""
 
 
 def _nobody(_: str) -> str:
@@ -77,37 +73,24 @@ class Frontier(Operations):
             self._class_turns,
         )
 
-    async def add(self, candidates: Sequence[Candidate]) -> list[bool]:
-        """Queues the URLs that were never seen; returns True for each queued URL. Takes any number, in any order."""
-        verdicts = [False] * len(candidates)
-        unsure = await self._add(candidates, verdicts, dict.fromkeys(range(len(candidates)), ""))
-        while unsure:
-            urls = map(candidates.__getitem__, unsure)
-            marks = [self.keys.mark(url.host, url.fingerprint or 0) for url in urls]
-            # a bucket may change before its answer arrives, so the answer names its version
-            answers = await self._stored_seen.answers(marks, list(unsure.values()))
-            unsure = await self._add(candidates, verdicts, dict(zip(unsure, answers, strict=True)))
-        return verdicts
+    async def add(self, candidates: Sequence[Candidate] | Addition) -> list[bool]:
+        """Queues the URLs that were never seen; returns True for each queued URL. Takes any number, in any order.
 
-    async def _add(
-        self, candidates: Sequence[Candidate], verdicts: list[bool], answers: Mapping[int, str]
-    ) -> dict[int, str]:
-        """Adds the candidates with the indexes in `answers`; returns those that need another answer.
-
-        Their values are the descriptors of the parts that may have them.
+        Raises StoreError while the part of the seen set in the store cannot be read, StoreUnavailable if it takes long.
+        An `Addition` can then be added again, and keeps what the engine has answered.
         """
-        calls = list(_add_calls(self.keys, candidates, self.over, answers))
-        replies = await self.engine.run_all([call for call, _ in calls])
-        unsure: dict[int, str] = {}
-        for (_, indexes), reply in zip(calls, replies, strict=True):
-            for index, verdict in zip(indexes, reply.verdicts.decode(), strict=True):
-                verdicts[index] = verdict == "1"
-            if reply.parts:
-                asked = [
-                    index for index, verdict in zip(indexes, reply.verdicts, strict=True) if verdict == _ASKED
-                ]
-                unsure.update(zip(asked, (part.decode() for part in reply.parts), strict=True))
-        return unsure
+        addition = candidates if isinstance(candidates, Addition) else Addition(candidates)
+        try:
+            while not addition.is_complete:
+                if addition.unsure:
+                    patience = min(_PATIENCE, self.lease_seconds / 4)
+                    await addition.ask(self.keys, self._stored_seen, patience)
+                calls = list(addition.calls(self.keys, self.over))
+                addition.take(calls, await self.engine.run_all([call for call, _ in calls]))
+        finally:
+            if addition is not candidates:
+                addition.abandon()
+        return addition.verdicts
 
     async def is_seen(self, host: str, fingerprint: int) -> bool:
         """Whether a URL of the host is in the exact seen set, so that it was queued at some time.
@@ -397,62 +380,3 @@ class Frontier(Operations):
 def _changed(report: str | bytes | None) -> str | bytes:
     """Returns an argument of acknowledge.lua: "" if the report is unchanged, "-" if it is empty now."""
     return "" if report is None else report or "-"
-
-
-def _add_calls(
-    keys: Keys, candidates: Sequence[Candidate], over: Callable[[str], str], answers: Mapping[int, str]
-) -> Iterator[tuple[Call, list[int]]]:
-    """Yields calls with at most BATCH URLs, each with the indexes of its URLs among the candidates.
-
-    `over` returns "owner penalty" if an owner of the host is over its budget, otherwise an empty text. `answers` has
-    the indexes of the URLs, and what is known of their cold buckets; "" for nothing.
-    """
-    now, timed = time.time(), bool(job_of(keys.crawl))
-    by_shard: dict[int, dict[_Group, list[int]]] = {}
-    for index in answers:
-        candidate = candidates[index]
-        group = candidate.host, candidate.rise
-        by_shard.setdefault(keys.shard(candidate.host), {}).setdefault(group, []).append(index)
-    for shard, hosts in by_shard.items():
-        for batch in _batches(hosts):
-            indexes = [index for _, group in batch for index in group]
-            call = script_call(
-                "add",
-                keys.queue(shard),
-                host={
-                    "host": [host for (host, _), _ in batch],
-                    "urls": [len(group) for _, group in batch],
-                    "rise": ["" if rise is None else rise for (_, rise), _ in batch],
-                    "over": [over(host) for (host, _), _ in batch],
-                },
-                url={
-                    "mark": [_mark(keys, candidates[index], answers[index]) for index in indexes],
-                    "entry": [candidates[index].entry(now, timed=timed) for index in indexes],
-                },
-            )
-            yield call, indexes
-
-
-def _mark(keys: Keys, candidate: Candidate, answer: str) -> str | int:
-    """Returns the argument of the seen test: "" skips it, "!" queues a URL that was seen, "?" has an answer."""
-    if candidate.fingerprint is None:
-        return ""
-    number = keys.mark(candidate.host, candidate.fingerprint)
-    mark = f"!{number}" if candidate.anyway else number
-    return f"?{mark} {answer}" if answer else mark
-
-
-def _batches(groups: dict[_Group, list[int]]) -> Iterable[list[tuple[_Group, list[int]]]]:
-    """Cuts the indexes of one shard, grouped, into batches of at most BATCH."""
-    batch: list[tuple[_Group, list[int]]] = []
-    room = BATCH
-    for group, indexes in groups.items():
-        for start in range(0, len(indexes), BATCH):
-            some = indexes[start : start + BATCH]
-            if len(some) > room:
-                yield batch
-                batch, room = [], BATCH
-            batch.append((group, some))
-            room -= len(some)
-    if batch:
-        yield batch

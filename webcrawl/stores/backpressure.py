@@ -26,6 +26,8 @@ class Backpressure:
     def __init__(self) -> None:
         self.shortage = ""
         """The shortage that a store measured, such as too little free disk; "" while there is none."""
+        self.unseen = ""
+        """Why it cannot be told or stored which URLs were seen; "" while it can."""
         self.writes = 0
         """Number of calls of `retry_until_available` under way."""
         self._waiting: dict[object, str] = {}
@@ -36,7 +38,7 @@ class Backpressure:
     def reason(self) -> str:
         """The reason why nothing should be fetched now; "" if the stores accept more."""
         refused = self._refused if time.monotonic() < self._refused_until else ""
-        return next(iter(self._waiting.values()), "") or self.shortage or refused
+        return next(iter(self._waiting.values()), "") or self.shortage or self.unseen or refused
 
     def hold_briefly(self, reason: str) -> None:
         """Holds for five seconds, after a store had no room for a page that will be fetched again."""

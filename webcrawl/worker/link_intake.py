@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 import time
 from collections import Counter, deque
@@ -11,13 +12,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, Frontier, LeasedURL
+from webcrawl.frontier.adding import Addition
 from webcrawl.frontier.bloom import BloomSeen
 from webcrawl.frontier.recent import Recent
 from webcrawl.hosts.duty_cycle import DutyCycle
 from webcrawl.policies.importance import importance
 from webcrawl.worker.host_records import HostRecords
 from webcrawl.worker.page_credit import PageCredit
+
+logger = logging.getLogger(__name__)
 
 MOST_DISCOVERED = 10_000
 """Discovered URLs that may wait in memory before pages with many links wait; each takes about 500 bytes."""
@@ -65,18 +70,20 @@ class LinkIntake:
         self._counters = counters
         self._bloom = bloom
         self._waiting: list[Candidate] = []
+        self._begun: deque[Addition] = deque()
+        """The batches that come before the waiting URLs: some of their URLs may be in the engine."""
         self._grown: set[str] = set()
-        self._losable: deque[tuple[float, Sequence[Candidate]]] = deque()
+        self._losable: deque[tuple[float, Addition]] = deque()
         """The batches of the last seconds, each with the monotonic time at which the engine accepted it."""
 
     def __len__(self) -> int:
         """Number of URLs that the engine does not have yet."""
-        return len(self._waiting)
+        return len(self._waiting) + sum(len(addition.candidates) for addition in self._begun)
 
     @property
     def total(self) -> int:
         """Number of URLs discovered so far."""
-        return self.sent + len(self._waiting)
+        return self.sent + len(self)
 
     @property
     def is_alone(self) -> bool:
@@ -112,7 +119,7 @@ class LinkIntake:
         Does not wait if no task sends them. Stops waiting when the engine has taken no URL for `patience` seconds.
         """
         while (
-            len(self._waiting) > MOST_DISCOVERED
+            len(self) > MOST_DISCOVERED
             and self.sender is not None
             and not self.sender.done()
             and time.monotonic() - self.sent_at < patience
@@ -195,15 +202,21 @@ class LinkIntake:
 
         URLs discovered meanwhile wait for the next call, as do the rest after _MOST_SECONDS, so that a busy worker gets
         to report. `between` is awaited after each batch.
+
+        Raises StoreError while the seen set, or a Bloom filter, needs a store that fails. The URLs then wait.
         """
         end, new, until = self.total, 0, time.monotonic() + _MOST_SECONDS
         while self.sent < end:
-            batch = self._waiting[: min(_BATCH, end - self.sent)]
-            verdicts = await self._frontier.add(batch)
-            del self._waiting[: len(batch)]
+            if not self._begun:
+                most = min(_BATCH, end - self.sent)
+                self._begun.append(Addition(self._waiting[:most]))
+                del self._waiting[:most]
+            verdicts = await self._frontier.add(self._begun[0])
+            addition = self._begun.popleft()
+            batch = addition.candidates
             self.sent += len(batch)
             self.sent_at = time.monotonic()
-            self._keep_losable(batch, self.sent_at)
+            self._keep_losable(addition, self.sent_at)
             new += sum(verdicts)
             self._grown.update(itertools.compress((candidate.host for candidate in batch), verdicts))
             self._counters["discovered"] += sum(verdicts)
@@ -211,7 +224,7 @@ class LinkIntake:
             await between()
             if time.monotonic() > until:
                 break
-        if self._bloom is not None and not self._waiting:
+        if self._bloom is not None and not self:
             await self._bloom.checkpoint()
         return bool(new)
 
@@ -248,27 +261,35 @@ class LinkIntake:
 
     def engine_restarted(self) -> None:
         """Queues the URLs again that a restarted engine may have lost, and forgets the credit owed to it."""
-        batches = [batch for _, batch in self._losable]
+        lost = [addition for _, addition in self._losable]
         self._losable.clear()
-        lost = [candidate for batch in batches for candidate in batch]
-        self._waiting[:0] = lost
-        self.sent -= len(lost)
-        for candidate in lost:
-            self._name(candidate)
+        for addition in self._begun:
+            addition.begin()
+        for addition in reversed(lost):
+            addition.begin()
+            self._begun.appendleft(addition)
+            self.sent -= len(addition.candidates)
+            for candidate in addition.candidates:
+                self._name(candidate)
         if self.credit:
             self.credit.forget()
 
-    def save_seen(self) -> None:
-        """Saves the Bloom filter."""
-        if self._bloom is not None:
-            self._bloom.save()
+    def close(self) -> None:
+        """Saves the Bloom filter, unless URLs are left that the engine does not have. Logs why it cannot be saved."""
+        for addition in self._begun:
+            addition.abandon()
+        if self._bloom is not None and not self:
+            try:
+                self._bloom.save()
+            except StoreError as error:
+                logger.error("%s. The next run may fetch some pages again.", error)
 
     def _name(self, candidate: Candidate) -> None:
         """Notes for the trust of hosts that a request was made, unless it is a link that a page has."""
         if candidate.rise is None and self.records.budgets and (trust := self.records.budgets.trust):
             trust.name(candidate)
 
-    def _keep_losable(self, batch: Sequence[Candidate], now: float) -> None:
-        self._losable.append((now, batch))
+    def _keep_losable(self, addition: Addition, now: float) -> None:
+        self._losable.append((now, addition))
         while self._losable[0][0] < now - _LOSABLE_SECONDS:
             self._losable.popleft()

@@ -109,12 +109,15 @@ class Reporter:
             raise
 
     async def send_last(self) -> None:
-        """Sends everything, releases all hosts and signs the worker off. The engine has all discovered URLs."""
+        """Sends everything, releases all hosts and signs the worker off.
+
+        A page with links that the engine does not have is not settled: it will be fetched again.
+        """
         self._keep_links()
         await self.frontier.settle_all([self._end(host) for host in self.hosts], self._on_last_reply)
         await self.intake.send_last_worth(self.membership.served())
         await self.crawl.workers.leave(self.tally.take_counters())
-        self.intake.save_seen()
+        self.intake.close()
 
     def _end(self, host: LeasedHost) -> LeaseReport:
         """The report of a host when the worker signs off; its lease expires if a request to it is still in flight."""

@@ -17,15 +17,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from webcrawl.config import FrontierConfig
-from webcrawl.engine.backoff import IdleTime, Polling
+from webcrawl.engine.backoff import Backoff, IdleTime, Polling
 from webcrawl.engine.client import UNAVAILABLE
+from webcrawl.errors import StoreError
 from webcrawl.frontier import Candidate, Crawl, Frontier, LeasedURL, Settlement
 from webcrawl.frontier.figures import FETCHES, SITE_FETCHES
 from webcrawl.frontier.tails import Tails
 from webcrawl.hosts.costs import Costs
 from webcrawl.hosts.turns import Turns
 from webcrawl.metrics.observations import Observations
-from webcrawl.stores.backpressure import Backpressure
+from webcrawl.stores.backpressure import (
+    POLL_SECONDS,
+    SHUTDOWN_SECONDS as STORE_SHUTDOWN_SECONDS,
+    Backpressure,
+)
 from webcrawl.stores.weights_file import MinedChanges
 from webcrawl.worker.hand_over import HandOver
 from webcrawl.worker.heartbeat import Heartbeat, Processing, VitalsReports
@@ -132,6 +137,8 @@ class Worker:
         self._planner = plan(tally.counters, self._leasing.retry_now) if plan else None
         self._given_up: set[str] = set()
         """Hosts whose queued URLs are to become dead letters."""
+        self._store_at = -math.inf
+        """Monotonic time before which a store that has failed is not asked which URLs were seen."""
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._giving_way: asyncio.Task[NoReturn] | None = None
@@ -352,13 +359,35 @@ class Worker:
             await self.heartbeat.beat(seeding=self.seeding)
 
     async def _send_discovered(self) -> None:
-        """Sends discovered URLs, with heartbeats in between so that no lease expires meanwhile."""
-        if await self.intake.send(self._beat_if_due):
-            self._leasing.retry_now()
+        """Sends discovered URLs, with heartbeats in between so that no lease expires meanwhile.
+
+        The worker holds while a store fails that tells which URLs were seen; the URLs wait.
+        """
+        backpressure = self.heartbeat.backpressure
+        if time.monotonic() < self._store_at:
+            return
+        try:
+            if await self.intake.send(self._beat_if_due):
+                self._leasing.retry_now()
+            backpressure.unseen = ""
+        except StoreError as error:
+            backpressure.unseen = f"which URLs were seen: {error}"
+            self._store_at = time.monotonic() + POLL_SECONDS
 
     async def _report_last(self) -> None:
+        backoff = Backoff(STORE_SHUTDOWN_SECONDS, self._turns.ending)
         while self.intake:
             await self._send_discovered()
+            if reason := self.heartbeat.backpressure.unseen:
+                if backoff.is_over:
+                    logger.error(
+                        "%d discovered URLs are left out (%s): their pages will be fetched again.",
+                        len(self.intake),
+                        reason,
+                    )
+                    break
+                await backoff.pause()
+                await self._beat_if_due()
         await self.heartbeat.vitals.send_last()
         await self._reporter.send_last()
 

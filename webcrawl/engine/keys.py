@@ -126,6 +126,8 @@ a script uses one slot. Times are milliseconds of the server's clock, which the 
       text:<bucket>                HASH  id of a URL -> SimHash of its text, the URL; for the first page with that text
       unknown                      HASH  host -> its answer to a path that cannot exist (webcrawl.policies.soft_404)
       asking:<host>                STR   the worker that asks the host for a path that cannot exist, expiring
+      batch:<batch>                STR   reply to a batch of added URLs that a repeat would queue twice, as MessagePack;
+                                         expiring, not part of a checkpoint
       asks                         HASH  URL of the live lane -> those who wait for it (webcrawl.live.asks), as
                                          MessagePack; not part of a checkpoint
       copying                      STR   the process that writes a checkpoint, expiring

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import xxhash
 
 from webcrawl.engine.keys import Keys, job_of
 from webcrawl.engine.scripts import Call, script_call
@@ -26,6 +29,9 @@ _Group = tuple[str, int | None]
 class Addition:
     """Some URLs until the engine has them all; `Frontier.add` can be repeated with it after an error.
 
+    A repeat queues no URL twice, even if the reply was lost. URLs that the seen test does not refuse are recognised by
+    the name of their batch, for ten minutes.
+
     The engine leaves URLs out that may be in the part of the seen set that is in the store. They are added again with
     an answer of the store.
     """
@@ -37,6 +43,7 @@ class Addition:
     """The indexes of the URLs that need an answer of the store, and the descriptors of the parts that may have them."""
     _answers: dict[int, str] = field(init=False)
     """The indexes of the URLs for the next calls, and what is known of their cold buckets; "" for nothing."""
+    _name: str = field(default="", init=False)
     _reading: asyncio.Task[list[str]] | None = field(default=None, init=False)
     _waited: bool = field(default=False, init=False)
     """The store has kept `ask` waiting or has failed, so the parts may have been replaced."""
@@ -45,7 +52,7 @@ class Addition:
         self.begin()
 
     def begin(self) -> None:
-        """Begins anew, as with an engine that may have lost some of the URLs."""
+        """Begins anew, as with an engine that may have lost some of the URLs; it recognises what it has."""
         self.abandon()
         self.verdicts = [False] * len(self.candidates)
         self._answers = dict.fromkeys(range(len(self.candidates)), "")
@@ -100,6 +107,7 @@ class Addition:
                 call = script_call(
                     "add",
                     keys.queue(shard),
+                    batch=self._name_of(indexes),
                     host={
                         "host": [host for (host, _), _ in batch],
                         "urls": [len(group) for _, group in batch],
@@ -114,6 +122,18 @@ class Addition:
                     },
                 )
                 yield call, indexes
+
+    def _name_of(self, indexes: Sequence[int]) -> str:
+        """Returns the name by which the engine recognises a repeat of a call; "" if the seen test refuses its URLs.
+
+        A repeat has the same URLs with the same answers.
+        """
+        urls = map(self.candidates.__getitem__, indexes)
+        if not any(url.anyway or url.fingerprint is None for url in urls):
+            return ""
+        self._name = self._name or os.urandom(8).hex()
+        what = repr([(index, self._answers[index]) for index in indexes])
+        return f"{self._name}{xxhash.xxh64_hexdigest(what.encode())}"
 
     def take(self, calls: Sequence[tuple[Call, list[int]]], replies: Sequence[Any]) -> None:
         """Takes the replies to all calls."""

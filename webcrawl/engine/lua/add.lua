@@ -3,6 +3,8 @@
 --   P        the crawl's prefix in this shard
 --   H        the prefix of host records
 -- ARGV
+--   batch    name of this call, if one of its URLs has no seen test or is queued even if it was seen; "" = nothing else
+--            could be queued twice. The reply to a call of that name is kept for REMEMBERED seconds, and a repeat gets it
 -- each host
 --   host
 --   #urls    number of its URLs; the URLs come in the order of the hosts
@@ -15,6 +17,10 @@
 --   verdicts  one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit, "?" to be
 --            added again with an answer, because the URL may be in the part of the seen set that is in the store
 --   parts    for each "?", in order, the descriptor of that part
+local REMEMBERED = 600
+local memory = batch ~= '' and P .. 'batch:' .. batch
+local before = memory and redis.call('GET', memory)
+if before then return cmsgpack.unpack(before) end
 local now, N = now_ms(), P .. 'n'
 local known = seen_set(P .. 'seen:', N)
 
@@ -73,4 +79,5 @@ end
 settle_seen(known)
 save_ledger(P)
 verdicts = table.concat(verdicts)
+if memory then redis.call('SET', memory, cmsgpack.pack({verdicts, parts}), 'EX', REMEMBERED) end
 return {verdicts, parts}

@@ -86,7 +86,8 @@ class Contents:
         names = [
             name
             for name in names
-            if not name.startswith((b"turn", b"given:", b"credit", b"records:cold")) and name not in SUNK
+            if not name.startswith((b"turn", b"given:", b"credit", b"records:cold", b"batch:"))
+            and name not in SUNK
         ]
         assert valkey.smembers(prefix + b"lowest") <= set(valkey.zrange(prefix + b"leases", 0, -1))
         pipe = valkey.pipeline(transaction=False)

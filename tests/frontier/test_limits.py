@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from redis import Redis
 
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
+from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
+from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.rule_changes import review_rules
 
 Frontiers = Callable[..., Frontier]
@@ -132,6 +136,27 @@ async def test_urls_deeper_than_the_limit_of_the_host_are_not_added(frontier: Fr
     ) == [True, True, False, True, True, True]
     await frontier.limit(HOST, HostLimits())
     assert await frontier.add([page(f"{HOST}/3", depth=3)]) == [True], "the URL was not marked as seen"
+
+
+async def test_a_worker_finds_refused_urls_again_at_less_depth(frontier: Frontier) -> None:
+    await frontier.limit(HOST, HostLimits(depth=2))
+    intake = LinkIntake(frontier, Counter(), HostRecords(KnownPatterns(), Dust()))
+    for path in ("first", "second"):
+        for host in (HOST, OTHER):
+            assert intake.add(page(f"{host}/{path}", depth=5))
+            if host not in intake.shallow:  # as links do
+                intake.recent.links.add(f"{host}/{path}")
+        await intake.send(AsyncMock())
+        assert intake.shallow == {HOST}
+        assert intake.unknown([f"{HOST}/{path}"]) == [f"{HOST}/{path}"]
+        assert intake.add(page(f"{HOST}/{path}", depth=5)) == (path == "first"), (
+            "the caches were emptied once"
+        )
+        assert intake.add(page(f"{HOST}/{path}", depth=2))
+        await intake.send(AsyncMock())
+        assert not intake.add(page(f"{HOST}/{path}", depth=2))
+    assert not intake.add(page(f"{OTHER}/second", depth=1))
+    assert (await frontier.host(HOST)).queued == 2
 
 
 async def test_a_blocked_host_keeps_its_urls_and_does_not_delay_the_end(frontier: Frontier) -> None:

@@ -21,6 +21,7 @@ from tests.frontier.pages import hash_of, page, past, silence_over, tree
 from webcrawl.config import PolitenessConfig
 from webcrawl.engine.keys import Keys
 from webcrawl.frontier import Candidate, Crawl, Frontier, Lease, LeasedURL, Settlement
+from webcrawl.frontier.adding import Addition
 from webcrawl.hosts.politeness import Failed, Ok, Throttled
 from webcrawl.hosts.turns import Turns
 from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
@@ -365,16 +366,17 @@ async def test_a_page_is_settled_after_its_own_links_are_sent(
     worker = consumer.worker
     add, taken, done = Frontier.add, [], []
 
-    async def finish_meanwhile(self: Frontier, candidates: Sequence[Candidate]) -> list[bool]:
-        if candidates[0].path == "/others":
+    async def finish_meanwhile(self: Frontier, addition: Addition) -> list[bool]:
+        path = addition.candidates[0].path
+        if path == "/others":
             (url,) = taken
             token = worker.hosts.token(url.host)
             worker.finish_fetch(url, token)
             worker.add(page("http://a.test/own"))
             worker.settle(url, token, Settlement(url.index), page=True)
-        elif candidates[0].path == "/own":
+        elif path == "/own":
             done.append((await frontier.counts()).done)
-        return await add(self, candidates)
+        return await add(self, addition)
 
     monkeypatch.setattr(Frontier, "add", finish_meanwhile)
     worker.add(page("http://a.test/1"))

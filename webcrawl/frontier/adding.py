@@ -39,6 +39,8 @@ class Addition:
     candidates: Sequence[Candidate]
     verdicts: list[bool] = field(init=False)
     """Whether each URL was queued."""
+    shallow: set[str] = field(default_factory=set, init=False)
+    """Hosts of URLs that are deeper than an operator allows. These URLs do not count as seen."""
     unsure: dict[int, str] = field(default_factory=dict, init=False)
     """The indexes of the URLs that need an answer of the store, and the descriptors of the parts that may have them."""
     _answers: dict[int, str] = field(init=False)
@@ -141,6 +143,8 @@ class Addition:
         for (_, indexes), reply in zip(calls, replies, strict=True):
             for index, verdict in zip(indexes, reply.verdicts.decode(), strict=True):
                 self.verdicts[index] = verdict == "1"
+                if verdict == "d":
+                    self.shallow.add(self.candidates[index].host)
             if reply.parts:
                 asked = [
                     index for index, verdict in zip(indexes, reply.verdicts, strict=True) if verdict == _ASKED

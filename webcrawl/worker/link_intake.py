@@ -56,6 +56,8 @@ class LinkIntake:
     ) -> None:
         self.records, self.credit = records, credit
         self.recent = Recent()
+        self.shallow: set[str] = set()
+        """Hosts with a limit of depth that has refused URLs: what is refused may be found again at less depth."""
         self.sender: asyncio.Task[None] | None = None
         """The task that calls `send`; None before it was started."""
         self.turn = DutyCycle(_LINKS_SHARE).turn
@@ -100,7 +102,10 @@ class LinkIntake:
         """Queues a URL to be sent; returns False if this worker added it recently."""
         self._name(candidate)
         if candidate.fingerprint is not None:
-            if not self.recent.fingerprints.add(candidate.fingerprint) and not candidate.anyway:
+            known_as = candidate.fingerprint
+            if self.shallow and candidate.host in self.shallow:
+                known_as = hash((known_as, candidate.depth))
+            if not self.recent.fingerprints.add(known_as) and not candidate.anyway:
                 self._counters["cache_hits"] += 1
                 return False
             if self._bloom is not None:
@@ -214,6 +219,9 @@ class LinkIntake:
             verdicts = await self._frontier.add(self._begun[0])
             addition = self._begun.popleft()
             batch = addition.candidates
+            if not addition.shallow <= self.shallow:
+                self.shallow |= addition.shallow
+                self.recent.clear()
             self.sent += len(batch)
             self.sent_at = time.monotonic()
             self._keep_losable(addition, self.sent_at)

@@ -122,7 +122,8 @@ class Outlinks:
                 host, path = split(url)
                 mark = session.canonicalizer.fingerprint(url)
                 worker.add(Candidate(host, path, mark, _RESOURCE_LEVEL, depth, response.url, extra))
-                recent.add(link)
+                if host not in worker.intake.shallow:
+                    recent.add(link)
 
     async def follow_from_document(self, page: Page, links: Sequence[Link]) -> None:
         """Follows links that a pipeline found in the document of a page, if the spider wants them."""
@@ -254,6 +255,7 @@ class Outlinks:
         allowed, weigh, rules = scope.filters.apply, scope.prioritizer.level, scope.link_rules.on(source.url)
         intake = worker.intake
         fingerprint, remember = session.canonicalizer.fingerprint, intake.recent.links.add
+        shallow = intake.shallow
         prospect = Prospect("", "", source.depth, source.url, time.time(), worth=worth)
         add, depth, page, what = worker.add, source.depth, source.url, source.what
         prospect.is_new = what == FRESHNESS_GET
@@ -283,7 +285,8 @@ class Outlinks:
                 level, rises = level_of_visit(level, age), None
             mark = fingerprint(url)
             add(Candidate(host, path, mark, level, depth, page, extra, rise=rises, fetch_class=what))
-            remember(link)
+            if host not in shallow:
+                remember(link)
 
     def _rewritten(
         self, url: str, usual: bytes | None, rules: Patterns | None, *, sitemaps: bool
@@ -297,14 +300,18 @@ class Outlinks:
 
     def _ascend(self, urls: Iterable[str], source: LinkSource) -> None:
         """Adds the folders above URLs that were found, unless they were added recently."""
-        limit, known = (
-            self._session.config.depth_limit,
-            tasks_of(self._crawler).worker.intake.recent.folders,
-        )
+        limit, intake = self._session.config.depth_limit, tasks_of(self._crawler).worker.intake
         if limit and source.depth > limit:
             return
-        allowed = self._session.scope.filters.apply
-        folders = [folder for url in urls for folder in unknown_folders(url, known, allowed)]
+        allowed, known, shallow = self._session.scope.filters.apply, intake.recent.folders, intake.shallow
+        briefly = RecentCache[str]()  # for hosts that refuse URLs by their depth
+        folders = [
+            folder
+            for url in urls
+            for folder in unknown_folders(
+                url, briefly if shallow and split(url)[0] in shallow else known, allowed
+            )
+        ]
         if folders:
             self._add_new(folders, source, {}, set(), sitemaps=False, worth=None)
 

@@ -14,7 +14,7 @@
 --   mark     "" = no seen test, "!..." = queue the URL even if it was seen; "?...", a space and an answer for the seen set
 --   entry
 -- reply
---   verdicts  one character for each URL, in order: "1" queued, "0" seen before or deeper than the host's limit, "?" to be
+--   verdicts  one character for each URL, in order: "1" queued, "0" seen before, "d" deeper than the host's limit, "?" to be
 --            added again with an answer, because the URL may be in the part of the seen set that is in the store
 --   parts    for each "?", in order, the descriptor of that part
 local REMEMBERED = 600
@@ -48,9 +48,9 @@ for i = 1, n_host do
   local fresh, deepest = {}, limited and limit_of(P, host, '^%S+ %S+ (%S+)', '')
   for j = last + 1, last + urls do
     local mark, entry = url_at(j)
-    local queue, again = false, nil
-    if not too_deep(entry, deepest) then queue, again = is_new(mark) end
-    verdicts[j] = queue and '1' or queue == nil and '?' or '0'
+    local queue, again, deep = false, nil, too_deep(entry, deepest)
+    if not deep then queue, again = is_new(mark) end
+    verdicts[j] = deep and 'd' or queue and '1' or queue == nil and '?' or '0'
     if queue == nil then parts[#parts + 1] = again
     elseif again and classes.of(entry) == 0 then entry = classes.changed(entry, classes.UPDATE_CHK) end
     if queue then fresh[#fresh + 1] = entry end

@@ -12,6 +12,7 @@ from redis import Redis
 
 from tests.frontier.pages import page, past
 from webcrawl.frontier import Frontier, HostLimits, Lease, Settlement
+from webcrawl.frontier.operations import MOST_SECONDS
 from webcrawl.worker.host_records import Dust, HostRecords, KnownPatterns
 from webcrawl.worker.link_intake import LinkIntake
 from webcrawl.worker.rule_changes import review_rules
@@ -330,3 +331,24 @@ async def test_the_gap_of_a_lease_is_known_to_the_next(frontier: Frontier) -> No
     await past(frontier.engine)
     (lease,) = await frontier.lease(10, 1)
     assert lease.gap == 0.25
+
+
+@pytest.mark.parametrize("seconds", [10**400, 1e307, float("inf")], ids=["integer", "float", "infinite"])
+async def test_huge_times_are_cut(frontier: Frontier, seconds: float) -> None:
+    await frontier.set_delay(OTHER, seconds)
+    assert (await frontier.host(OTHER)).delay == MOST_SECONDS
+    await frontier.add([page(f"{HOST}/{n}") for n in range(3)])
+    (lease,) = await frontier.lease(10, 10)
+    settled = [
+        Settlement(url.index, verdict, seconds)
+        for url, verdict in zip(lease.urls, ("retry", "again"), strict=False)
+    ]
+    assert await frontier.release(lease, settled)
+    await frontier.schedule([page(f"{OTHER}/")], seconds)
+    await frontier.block_until(HOST, seconds)
+    status = await frontier.host(HOST)
+    assert MOST_SECONDS - 60 < status.waits <= MOST_SECONDS
+    counts = await frontier.counts()
+    assert (counts.queued, counts.later, counts.scheduled) == (1, 1, 2)
+    (first,) = [queue.next_attempt for queue in await frontier.hosts() if queue.host == HOST]
+    assert first and MOST_SECONDS - 60 < first <= MOST_SECONDS

@@ -16,6 +16,7 @@ _LEASED_HOSTS = 256
 _MOST_LEASED_HOSTS = 5_000  # a host takes 20 to 40 KB
 _HOSTS_PER_REQUEST = 4
 _LONGEST_DELAY = 10
+_LONGEST_RETRY_DELAY = 86_400.0
 _LOW_SHARE = 0.1
 _LOW_SHARE_MINED = 0.02
 """What was learned from pages is less of a guess than other terms, so fewer fetches go against it."""
@@ -80,7 +81,11 @@ class FrontierConfig:
     @property
     def longest_retries(self) -> float:
         """Seconds from the first failure of a URL to its last attempt, without the back-off of its host."""
-        return self.retry_delay * (2.0 ** (self.max_attempts - 1) - 1)
+        return sum(map(self.retry_after, range(self.max_attempts - 1)))
+
+    def retry_after(self, attempts: int) -> float:
+        """Returns the seconds before the next attempt of a URL that had failed `attempts` times before."""
+        return max(self.retry_delay, min(self.retry_delay * 2.0**attempts, _LONGEST_RETRY_DELAY))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ _UNOBSERVED = 1 << 39
 _FIXED_FIELDS = ("path", "depth", "referrer", "extra")
 """The fields of an entry whose level was chosen; an explicit null as `extra` says so."""
 
+MOST_ATTEMPTS = 255
+"""The most failed fetches of a URL, which a byte of its entry counts."""
+
 MOST_LEVEL = 2**53
 """Levels are limited to plus or minus this, because Lua's numbers are doubles."""
 

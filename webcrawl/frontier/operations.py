@@ -19,6 +19,9 @@ from webcrawl.policies.soft_404 import UnknownPathAnswer
 BATCH = 1000
 """The most URLs in one script call; a longer call would block the server for other clients."""
 
+MOST_SECONDS = 10**10
+"""Longer times, over three centuries, are cut to this: Lua writes integers from 1e14 on in fewer digits."""
+
 T = TypeVar("T")
 
 _SCANNED_HOSTS = 20_000
@@ -236,5 +239,5 @@ def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Converts seconds to milliseconds, rounded up so that no host is asked too early."""
-    return -int(-seconds * 1000 // 1)
+    """Converts seconds to milliseconds, rounded up so that no host is asked too early; at most MOST_SECONDS."""
+    return -int(-min(seconds, MOST_SECONDS) * 1000 // 1)

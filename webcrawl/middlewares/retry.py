@@ -144,7 +144,7 @@ class RetryMiddleware(SessionComponent, FailureJudge):
                 self._inc_stat("max_reached")
                 _log_last_attempt(request, reason)
             return None
-        delay = 0.0 if soon else self._session.config.retry_delay * 2.0**url.attempts
+        delay = 0.0 if soon else self._session.config.retry_after(url.attempts)
         if turn.failures:
             # the host is delayed already: the URL needs no further delay
             delay = turn.wait(time.monotonic())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from scrapy.settings import Settings
 
 from tests.cases import cases
-from webcrawl.config import check
+from webcrawl.config import FrontierConfig, check
 from webcrawl.config.kinds import Seconds
 from webcrawl.errors import ConfigurationError
 
@@ -57,3 +58,18 @@ def test_numbers_that_no_time_or_size_has_are_refused(setting: str, value: objec
 def test_a_rule_for_times_is_text() -> None:
     with pytest.raises(ConfigurationError, match="FETCH_MAX_AGE, entry 1 is no host or URL pattern"):
         check({"FETCH_MAX_AGE": {1: "7d"}})
+
+
+@cases(
+    ("delay", "delays"),
+    [
+        (30.0, {0: 30.0, 1: 60.0, 11: 61_440.0, 12: 86_400.0, 254: 86_400.0}),
+        (100_000.0, {0: 100_000.0, 1: 100_000.0, 254: 100_000.0}),
+        (0.0, {0: 0.0, 254: 0.0}),
+    ],
+)
+def test_retries_wait_for_a_day_at_most(delay: float, delays: dict[int, float]) -> None:
+    settings = Settings({"FRONTIER_RETRY_DELAY": delay, "FRONTIER_MAX_ATTEMPTS": 3})
+    config = FrontierConfig.from_settings(settings, "crawl")
+    assert {attempts: config.retry_after(attempts) for attempts in delays} == delays
+    assert config.longest_retries == config.retry_after(0) + config.retry_after(1)

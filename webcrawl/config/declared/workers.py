@@ -104,7 +104,7 @@ GROUP = SettingGroup(
     Setting(
         "FRONTIER_RETRY_DELAY",
         30,
-        "Seconds before the second attempt of a URL; the delay doubles with each further attempt. The "
+        "Seconds before the second attempt of a URL; the delay doubles with each further attempt, up to a day. The "
         "back-off of a host takes precedence.",
         values=Number(),
         example=300,

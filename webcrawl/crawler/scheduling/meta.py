@@ -7,6 +7,8 @@ import math
 
 from scrapy import Request
 
+from webcrawl.frontier.entry import MOST_ATTEMPTS
+
 logger = logging.getLogger(__name__)
 
 _LONGEST_SECONDS = 1e9
@@ -52,7 +54,7 @@ def most_retries(request: Request, usual: int) -> int:
     if most is None:
         return usual
     if isinstance(most, int):
-        return most
+        return min(most, MOST_ATTEMPTS - 1)  # the attempts are not counted beyond
     logger.error('%s: meta["max_retry_times"] is %r, not an integer; it is ignored', request, most)
     return usual
 

@@ -12,7 +12,7 @@ from scrapy import Request, Spider
 
 from tests.cases import cases
 from tests.crawls import CHECKOUT
-from webcrawl.crawler.scheduling.meta import NOT_STORED, WITHOUT_EFFECT, recrawl_after
+from webcrawl.crawler.scheduling.meta import NOT_STORED, WITHOUT_EFFECT, most_retries, recrawl_after
 from webcrawl.crawler.scheduling.requests import to_candidate, to_request
 from webcrawl.frontier import LeasedURL
 from webcrawl.urls.canonical import Canonicalizer
@@ -143,3 +143,7 @@ def test_the_table_in_the_documentation_has_every_key() -> None:
 )
 def test_a_page_comes_back_after_seconds_that_every_store_takes(after: Any, seconds: float | None) -> None:
     assert recrawl_after(Request("http://a.test/", meta={"recrawl_after": after})) == seconds
+
+
+def test_retries_end_although_attempts_are_counted_in_a_byte() -> None:
+    assert most_retries(Request("http://a.test/", meta={"max_retry_times": 10**9}), 4) == 254

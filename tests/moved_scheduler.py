@@ -29,9 +29,6 @@ class FileClock(Clock):
     def now(self) -> datetime:
         return datetime.fromisoformat(self._path.read_text())
 
-    def steady(self) -> datetime:
-        return self.now()
-
     async def wait(self, seconds: float, event: asyncio.Event) -> None:
         await asyncio.sleep(0.2)
 

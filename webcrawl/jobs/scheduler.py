@@ -39,9 +39,12 @@ class Clock(ABC):
     def now(self) -> datetime:
         """Returns the time in UTC, by which jobs are due. It jumps when the clock is set."""
 
-    @abstractmethod
     def steady(self) -> datetime:
-        """Returns a time that does not jump when the clock is set. Only differences of such times mean something."""
+        """Returns a time for measuring durations, which does not jump when the clock is set.
+
+        By default the time of `now`, for clocks that nobody sets.
+        """
+        return self.now()
 
     @abstractmethod
     async def wait(self, seconds: float, event: asyncio.Event) -> None:

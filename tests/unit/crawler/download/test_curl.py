@@ -112,7 +112,7 @@ def test_http_2_is_negotiated_and_archived(authority: Authority) -> None:
         lines = exchange.request_head.split(b"\r\n")
         assert lines == [
             b"GET /a?b=%7e HTTP/1.1",
-            b"Host: secure.test.:%d" % server.port,
+            b"Host: " + dict(server.requests[-1])[b":authority"],
             b"User-Agent: robot",
             b"",
             b"",

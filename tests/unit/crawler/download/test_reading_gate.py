@@ -46,6 +46,7 @@ def test_requests_that_waited_for_a_connection_look_for_room_again() -> None:
 def test_a_robots_txt_makes_no_host_known() -> None:
     middleware, hosts = HtmlProcessMiddleware.__new__(HtmlProcessMiddleware), KnownHosts()
     middleware._outlines = SimpleNamespace(hosts=hosts)  # type: ignore[assignment]
+    middleware._session = SimpleNamespace(components=SimpleNamespace(read_facts=False))  # type: ignore[assignment]
     with hosts.reading("http://other.example", NEW_HOSTS_BYTES + 1):
         for url, meta, is_known in (
             ("http://a.example/robots.txt", {ROBOTS: True}, False),

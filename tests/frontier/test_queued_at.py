@@ -106,6 +106,7 @@ async def test_a_wait_lasts_from_when_the_url_was_queued_until_it_is_handed_out(
     call = script_call(
         "add",
         frontier.keys.queue(frontier.keys.shard(urls[0].host)),
+        batch="",
         host={"host": [urls[0].host], "urls": [40], "rise": [""], "over": [""]},
         url={"mark": [""] * 40, "entry": [url.entry(began - 3600) for url in urls]},
     )
@@ -182,6 +183,7 @@ async def test_a_url_that_importance_moves_up_has_waited_since_it_was_found(
     add = script_call(
         "add",
         queue,
+        batch="",
         host={"host": [HOST], "urls": [1], "rise": [0], "over": [""]},
         url={"mark": [mark], "entry": [entry]},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,7 +62,10 @@ async def test_shards_move_from_an_overloaded_worker_a_few_a_minute(
     fellows: list[Fellow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic()
-    monkeypatch.setattr("webcrawl.worker.shard_sharing.time.monotonic", lambda: now)
+    monkeypatch.setattr(
+        "webcrawl.worker.shard_sharing.time",
+        SimpleNamespace(monotonic=lambda: now, process_time=time.process_time),
+    )
     two = fellows[:2]
     assert await _round(two) == {"w0": 30, "w1": 30}
     shares = [sorted(await two[1].beat())]
@@ -90,7 +94,10 @@ async def test_a_list_of_dead_workers_counts_for_nothing(fellows: list[Fellow]) 
 
 def test_a_meter_divides_the_costs_of_a_worker_among_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     now, processor = 100.0, 10.0
-    monkeypatch.setattr("webcrawl.worker.shard_sharing.time.monotonic", lambda: now)
+    monkeypatch.setattr(
+        "webcrawl.worker.shard_sharing.time",
+        SimpleNamespace(monotonic=lambda: now, process_time=time.process_time),
+    )
     monkeypatch.setattr("webcrawl.worker.shard_sharing.time.process_time", lambda: processor)
     keys = Keys("c", 16)
     hosts = [

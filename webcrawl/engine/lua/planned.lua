@@ -4,10 +4,10 @@
 --   P        the crawl's prefix in this shard
 -- ARGV
 -- reply
---   open     all of them
---   due      those whose date has come
---   oldest   ms since the oldest date that has come
---   classes  how many of `open` are of each class, in the order of their numbers; 0 without TRAFFIC
+--   open        all of them
+--   due         those whose date has come
+--   oldest      ms since the oldest date that has come
+--   of_classes  how many of `open` are of each class, in the order of their numbers; 0 without TRAFFIC
 local now = now_ms()
 local first = redis.call('ZRANGE', P .. 'planned', 0, 0, 'WITHSCORES')
 local open, due = redis.call('ZCARD', P .. 'planned'), redis.call('ZCOUNT', P .. 'planned', '-inf', now)

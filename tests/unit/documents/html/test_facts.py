@@ -39,7 +39,7 @@ def facts(markup: str) -> HTMLFacts:
         ("<title></title>", None),
         ("<p>no title", None),
         ("<body><svg><title>drawing</title></svg>", None),
-        ("<body><svg>" + "<td>" * 2_000 + "<title></title>" * 5_000 + "</svg><title>late", None),
+        ("<body><svg>" + "<td>" * 2_000 + "<title></title>" * 5_000 + "</svg><title>late", "late"),
         ("<body><svg><title>drawing</title></svg><title>late</title>", "late"),
         ("<title>one</title><title>two</title>", "one"),
         ("<title>" + "x" * 5_000, "x" * MAX_TITLE),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,6 +22,15 @@ from webcrawl.errors import UnreadableDocument
 NESTED = "<div><!--</div>-->" * 25_000
 LONG = "<title>t</title><a href=/found>x</a>" + "<p>Words of a page that is long. And longer." * (BYTES // 40)
 LATE = "takes the parser more than 3 seconds"
+
+
+@pytest.fixture(autouse=True)
+def no_parser_goes_on() -> Iterator[None]:
+    """Waits for threads that a test has left behind: tracemalloc, in another test, may crash beside them."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "parser":
+            thread.join(60)
 
 
 class Counted(Document):

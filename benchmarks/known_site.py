@@ -35,9 +35,17 @@ LANGUAGES = tuple(WORDS)
 WAYS = ("css", "json-ld", "microdata", "none")
 
 
+_KANA = "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろ"
+
+
 def prose(language: str, seed: str) -> str:
     """Returns 80 words of a language, the same for the same seed."""
-    return ("" if language == "ja" else " ").join(random.Random(seed).choices(WORDS[language].split(), k=80))
+    dice = random.Random(seed)
+    words = dice.choices(WORDS[language].split(), k=80)
+    if language != "ja":
+        return " ".join(words)
+    # the words of a text without spaces are pairs of characters, and these words have few
+    return "".join(word + "".join(dice.choices(_KANA, k=3)) for word in words)
 
 
 @dataclass(slots=True)

@@ -140,5 +140,5 @@ class Planning:
             sum(reply.open for reply in replies),
             sum(reply.due for reply in replies),
             max((reply.oldest for reply in replies), default=0) / 1000,
-            [dict(zip(CLASSES, reply.classes, strict=True)) for reply in replies],
+            [dict(zip(CLASSES, reply.of_classes, strict=True)) for reply in replies],
         )

@@ -259,9 +259,8 @@ class FrontierScheduler(RedisScheduler):
         if self._feeding:
             await self._feeding.end()
         await self.worker.close()
-        if (
-            self.worker.finished != "finished"
-        ):  # otherwise the frontier knew the URLs of requests that are still held
+        # if it is finished, the frontier knew the URLs of the requests that are still held
+        if self.worker.finished != "finished":
             for callback, number in self._held.by_callback().items():
                 self.stats.set_value(f"{LOST}{callback}", number)
         if self._feeding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from webcrawl.documents.payload import STORED_LINKS, StoredPayload, StoredRows
+from webcrawl.documents.payload import STORED_LINKS, StoredRows, unchanged_since
 from webcrawl.stores.locations import Row, location_of_payload, own_location, payload_of
 from webcrawl.stores.warc.files import WarcLocation
 
@@ -97,9 +97,5 @@ class Known:
 
 def _links(row: Row) -> StoredRows | None:
     """Returns the links that a row names, unless they are of earlier contents."""
-    links, payload = (
-        StoredRows.of_details(row["details"], STORED_LINKS),
-        StoredPayload.of_details(row["details"]),
-    )
-    since = payload.fetched_at if payload is not None and payload.url == row["url"] else row["fetched_at"]
-    return links if links is not None and links.fetched_at >= since else None
+    links = StoredRows.of_details(row["details"], STORED_LINKS)
+    return links if links is not None and links.fetched_at >= unchanged_since(row) else None

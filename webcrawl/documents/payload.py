@@ -72,3 +72,13 @@ def _facts(details: object, name: str, fields: Iterable[str]) -> dict[str, Any] 
         return values | {"fetched_at": datetime.fromisoformat(facts["fetched_at"])}
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def unchanged_since(row: Mapping[str, Any]) -> datetime:
+    """Returns when the payload of a page was stored first, because fetches with the same payload change nothing.
+
+    `row` has `url`, `fetched_at` and `details`.
+    """
+    payload = StoredPayload.of_details(row["details"])
+    fetched_at: datetime = row["fetched_at"]
+    return payload.fetched_at if payload is not None and payload.url == row["url"] else fetched_at

@@ -195,7 +195,7 @@ def _seconds(time: int | None) -> float | None:
 
 def returned(entry: bytes) -> bytes:
     """Returns an entry as if a lease had expired with its URL."""
-    return entry[:2] + bytes((min(entry[2] + 1, 255),)) + entry[3:]
+    return entry[:2] + bytes((min(entry[2] + 1, MOST_ATTEMPTS),)) + entry[3:]
 
 
 def queued_at_of(entry: bytes) -> float | None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from webcrawl.config import StoreConfig
 from webcrawl.config.extraction import ExtractRule
 from webcrawl.config.program import VERSION
+from webcrawl.documents.payload import unchanged_since
 from webcrawl.lake.catalogue import lake_store, location, open_catalogue, pyarrow, pyiceberg
 from webcrawl.lake.table import Change, Committed, LakeTable
 from webcrawl.links import arrow as links
@@ -31,7 +32,6 @@ from webcrawl.results.exports.parts import (
     extracted_fields,
     with_extracted,
 )
-from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.group_commit import batched
 from webcrawl.stores.history import UNCHANGED, state
 from webcrawl.stores.locations import Row

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from webcrawl.documents.payload import unchanged_since
 from webcrawl.links.arrow import pyarrow, schema
 from webcrawl.links.sources import LinkFile
-from webcrawl.stores.current_pages import CurrentPages, CurrentRows, unchanged_since
+from webcrawl.stores.current_pages import CurrentPages, CurrentRows
 
 Opener = Callable[[], LinkFile]
 GetRows = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]

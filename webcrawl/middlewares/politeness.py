@@ -206,7 +206,7 @@ class PolitenessMiddleware(SessionComponent, Pacer):
         if request in self._taken:
             self._costs.of(self._taken[request][0]).bytes += fetch_of(request).received
         # a request that was sent keeps its host's gap; its connection is closed already
-        self._give(request, Ok())
+        self._give(request, Unjudged())
 
     def _outcome_of(self, request: Request, exception: Exception) -> Outcome:
         if is_robots(request) and isinstance(exception, MalformedAnswer):

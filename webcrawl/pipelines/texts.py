@@ -13,10 +13,10 @@ from webcrawl.config.program import VERSION
 from webcrawl.crawler.session import Session, SessionComponent
 from webcrawl.documents.page import FedText, Page
 from webcrawl.documents.payload import StoredRows
-from webcrawl.errors import ConfigurationError, StoreError
+from webcrawl.errors import ConfigurationError
 from webcrawl.stores.archive import open_conversion
 from webcrawl.stores.conversions import Conversion, conversions
-from webcrawl.stores.group_commit import PAUSE, Batches, write_alone
+from webcrawl.stores.group_commit import PAUSE, Batches, write_alone, write_apart
 from webcrawl.stores.tables.texts import open_text_table
 
 R = TypeVar("R")
@@ -98,19 +98,7 @@ class _Table(_Store[StoredRows]):
         page.archived.stored_text = await self.batches.put(page)
 
     def _write(self, pages: list[Page]) -> Sequence[StoredRows | Exception]:
-        try:
-            return self._table.write(pages)
-        except StoreError:
-            raise
-        except Exception:
-            # a value that a spider has set does not fit: only its page fails
-            return [self._written_alone(page) for page in pages]
-
-    def _written_alone(self, page: Page) -> StoredRows | Exception:
-        try:
-            return self._table.write([page])[0]
-        except Exception as error:
-            return error
+        return write_apart(pages, self._table.write)
 
 
 class _Conversions(_Store[None]):

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from webcrawl.documents.document import Document
 from webcrawl.documents.html.facts import is_html
+from webcrawl.documents.payload import unchanged_since
 from webcrawl.errors import printable
 from webcrawl.links.questions import Opener, links_known, pages_among
 from webcrawl.results.versions import UNREACHABLE, Versions
-from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.metadata import StoredFetch
 

@@ -14,11 +14,10 @@ from urllib.parse import unquote, urlsplit
 import msgpack
 from xxhash import xxh3_64_intdigest
 
-from webcrawl.documents.payload import PAYLOAD, STORED_LINKS, STORED_TEXT
+from webcrawl.documents.payload import PAYLOAD, STORED_LINKS, STORED_TEXT, unchanged_since
 from webcrawl.documents.values import clean, plain
 from webcrawl.search.schema import CALLED, FORMS, MEDIA, PAGE, storable, tantivy
 from webcrawl.search.words import analyzer, called, composed, forms, searchable
-from webcrawl.stores.current_pages import unchanged_since
 from webcrawl.stores.locations import Row
 from webcrawl.stores.warc.records import warc_date
 from webcrawl.urls.canonical import authority, hostname, is_address

@@ -9,15 +9,13 @@ crawl, two crawls at once and deleted rows leave no wrong marks.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
-
-from webcrawl.documents.payload import StoredPayload
 
 Numbers = NDArray[np.int64]
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -34,16 +32,6 @@ class PageContents(NamedTuple):
     since: datetime
     until: datetime
     is_good: bool
-
-
-def unchanged_since(row: Mapping[str, Any]) -> datetime:
-    """Returns when the payload of a page was stored first, because fetches with the same payload change nothing.
-
-    `row` has `url`, `fetched_at` and `details`.
-    """
-    payload = StoredPayload.of_details(row["details"])
-    fetched_at: datetime = row["fetched_at"]
-    return payload.fetched_at if payload is not None and payload.url == row["url"] else fetched_at
 
 
 class CurrentPages:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 20
+ATTEMPTS = 20
+"""The most attempts to change the list of runs, which another worker may change at the same time."""
 READ_SECONDS = 5.0
 """The seconds for which a worker uses the list that it has read. Entries stay in the engine for much longer after they
 are listed, so each worker has them from the engine or from the list."""
@@ -192,7 +193,7 @@ class SealedDuplicates:
 
         Its files are deleted as those of a merged run.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             listed, before = await self.listed()
             run = listed.drop(name, time.time())
             if run is None:

@@ -32,7 +32,14 @@ from webcrawl.engine.replication import Command
 from webcrawl.engine.scripts import script_call
 from webcrawl.errors import EngineFull, StoreError
 from webcrawl.stores.group_commit import batched
-from webcrawl.stores.sealed.run_list import READ_SECONDS, ListedRun, RunList, SealedDuplicates, url_digest
+from webcrawl.stores.sealed.run_list import (
+    ATTEMPTS,
+    READ_SECONDS,
+    ListedRun,
+    RunList,
+    SealedDuplicates,
+    url_digest,
+)
 
 if TYPE_CHECKING:
     from webcrawl.stores.sealed.runs import SealedRun
@@ -46,7 +53,6 @@ LARGE = 100_000_000
 """The entries from which on a run is merged beside sealing, because it takes minutes or hours."""
 GROWTH = 8
 """A run is merged with the newer ones when together they have more than an eighth of its entries."""
-_ATTEMPTS = 20
 _ENTRIES_OF_A_RUN = 50_000
 _NOTED_ENTRIES = 500_000
 """The entries whose hashes are kept at once, about 12 bytes each, and later 16 bytes of each text."""
@@ -325,7 +331,7 @@ class Sealer:
                 raise StoreError(f"cannot write a run below {tempfile.gettempdir()}: {error}") from error
 
         await asyncio.to_thread(make)
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             listed, before = await self._sealed.listed()
             if not listed.put((name, *sizes), replaced, time.time()):
                 break
